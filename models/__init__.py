@@ -1,0 +1,1 @@
+"""Speech models: own implementations on MLX. Knows nothing of HTTP, queues or databases."""

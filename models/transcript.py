@@ -1,0 +1,63 @@
+"""Transcripts as plain values, to and from JSON. The one module of models/ that app/ imports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    start: float
+    """Seconds."""
+    end: float
+    text: str
+    tokens: tuple[int, ...] = ()
+    avg_logprob: float = 0.0
+    no_speech_prob: float = 0.0
+    compression_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowTranscript:
+    """What a model heard in one window; times are seconds from the start of that window."""
+
+    text: str
+    """As decoded: the leading space that separates it from the previous window is kept."""
+    language: str
+    segments: tuple[Segment, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            text=data["text"],
+            language=data["language"],
+            segments=tuple(_segment(item) for item in data["segments"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """The whole recording; times are seconds from its start."""
+
+    text: str
+    language: str
+    duration: float
+    """Seconds of audio."""
+    task: str = "transcribe"
+    model: str = ""
+    segments: tuple[Segment, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return cls(**{**data, "segments": tuple(_segment(item) for item in data["segments"])})
+
+
+def _segment(data: dict[str, Any]) -> Segment:
+    return Segment(**{**data, "tokens": tuple(data["tokens"])})
