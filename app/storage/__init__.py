@@ -1,0 +1,19 @@
+"""Where recordings, speech and transcripts lie. Knows keys and bytes, nothing of jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.storage.base import BlobStore, StorageError, StoredBlob
+from app.storage.local import LocalStore
+
+__all__ = ["BlobStore", "LocalStore", "StorageError", "StoredBlob", "open_store"]
+
+
+def open_store(url: str, default_dir: Path) -> BlobStore:
+    """The store that a ``file://`` URL names; an empty one means the default directory."""
+    if not url:
+        return LocalStore(default_dir)
+    if url.startswith("file://"):
+        return LocalStore(Path(url.removeprefix("file://")))
+    raise ValueError(f"storage_url {url!r} is not supported: use file:///directory")

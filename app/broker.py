@@ -1,0 +1,106 @@
+"""The Celery application and all its settings; nothing else in the service configures Celery.
+
+A message carries a job's id and nothing else: it is a doorbell, and a lost or doubled one does no
+harm. Tasks are sent by name, so that the front door never imports worker code.
+"""
+
+from __future__ import annotations
+
+import redis
+from celery import Celery
+from kombu import Queue
+from kombu.exceptions import OperationalError
+
+from app.db.records import Job
+from app.states import Capability, Kind, Lane
+
+TASKS = {
+    Kind.TRANSCRIPTION: "voxqueue.transcribe",
+    Kind.TRANSLATION: "voxqueue.translate",
+    Kind.SPEECH: "voxqueue.synthesize",
+}
+# s; longer than any task. With the usual hour a long task would be given to a second worker while
+# it runs; recovery here is the lease in the database, which notices a death within seconds.
+VISIBILITY_SECONDS = 86_400
+CHANNEL = "jobs"
+
+
+class BrokerDown(RuntimeError):
+    """The message could not be sent; the sweeper sends it later."""
+
+
+def queue_names(capabilities: list[Capability]) -> list[str]:
+    """In the order in which a worker reads them: every interactive queue before any bulk one."""
+    return [f"{capability}.{lane}" for lane in Lane for capability in capabilities]
+
+
+def make_celery(broker_url: str, prefix: str) -> Celery:
+    celery = Celery("voxqueue", broker=broker_url)
+    celery.conf.update(
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        task_acks_late=True,
+        task_reject_on_worker_lost=False,
+        worker_pool="solo",  # MLX streams belong to the thread that made them
+        worker_concurrency=1,
+        worker_prefetch_multiplier=1,
+        worker_cancel_long_running_tasks_on_connection_loss=False,  # the solo pool cannot cancel
+        worker_soft_shutdown_timeout=0.0,  # would only sleep inside the task
+        broker_connection_retry_on_startup=True,
+        broker_transport_options={
+            "visibility_timeout": VISIBILITY_SECONDS,
+            "queue_order_strategy": "priority",  # read the queues in order
+            "socket_timeout": 10,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "global_keyprefix": prefix,
+        },
+        visibility_timeout=VISIBILITY_SECONDS,
+        task_create_missing_queues=False,
+        task_queues=[Queue(name) for name in queue_names(list(Capability))],
+        task_default_queue="stt.interactive",
+        task_publish_retry_policy={
+            "max_retries": 2,
+            "interval_start": 0.1,
+            "interval_step": 0.2,
+            "interval_max": 0.5,
+        },
+        worker_send_task_events=True,
+        task_send_sent_event=True,
+        worker_hijack_root_logger=False,
+        worker_disable_rate_limits=True,
+    )
+    return celery
+
+
+def send(celery: Celery, job: Job) -> None:
+    """Ring for the job; raises BrokerDown within about half a second when nobody is there."""
+    try:
+        celery.send_task(TASKS[job.kind], args=[job.id], queue=job.queue)
+    except (OperationalError, OSError) as error:
+        raise BrokerDown(str(error)) from error
+
+
+def redis_url(broker_url: str) -> str:
+    """The same server in redis-py's spelling."""
+    return broker_url.replace("redis+socket://", "unix://", 1)
+
+
+class Announcer:
+    """Tells waiting front doors that a job has reached its final state: a hint, never the truth."""
+
+    def __init__(self, broker_url: str, prefix: str) -> None:
+        self._redis = redis.Redis.from_url(
+            redis_url(broker_url), socket_timeout=2, socket_connect_timeout=2
+        )
+        self._channel = prefix + CHANNEL
+
+    def announce(self, job_id: str) -> None:
+        try:
+            self._redis.publish(self._channel, job_id)
+        except redis.RedisError:
+            return  # who waits reads the row several times a second anyway
+
+    def close(self) -> None:
+        self._redis.close()

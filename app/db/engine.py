@@ -1,0 +1,62 @@
+"""The engine and its transactions. ``writing()`` commits at its end; ``reading()`` never locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+
+BUSY_SECONDS = 30  # s a SQLite writer waits for another before it gives up
+
+
+class Database:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.engine = _sqlite(url) if url.startswith("sqlite") else _server(url)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction, exclusive among writers on SQLite from its first statement on."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self.engine.connect().execution_options(reading=True) as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _server(url: str) -> Engine:
+    return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+
+
+def _sqlite(url: str) -> Engine:
+    path = make_url(url).database
+    if path:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # this module begins transactions, not the driver
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")  # an accepted job survives a power cut
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A deferred transaction that reads and then writes fails with "database is locked"
+        # whatever the timeout, so writers take the lock at once.
+        reading = connection.get_execution_options().get("reading", False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine

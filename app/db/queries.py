@@ -1,0 +1,359 @@
+"""Every SQL statement. A function runs in its caller's transaction and returns plain values.
+
+All changes of a job's state go through ``move``: a compare-and-set on the state and, for a running
+job, on the attempt that fences it. Of any number of processes that try the same move one succeeds;
+the others are told None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from app.db.records import Job, LoadedModel, WindowRow, Worker
+from app.db.tables import jobs, leases, windows, workers
+from app.states import MOVES, Capability, JobState, Kind, Lane
+
+_JOB = [jobs.c[field.name] for field in fields(Job)]
+_WAITING = (JobState.QUEUED, JobState.RUNNING)
+
+
+class IllegalMove(ValueError):
+    """A move that the state machine does not have: a fault of this program."""
+
+
+def _job(row: Any) -> Job:
+    values = row._asdict()
+    values["kind"] = Kind(values["kind"])
+    values["lane"] = Lane(values["lane"])
+    values["state"] = JobState(values["state"])
+    return Job(**values)
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+
+def insert_job(connection: Connection, job: Job) -> None:
+    connection.execute(insert(jobs).values(**asdict(job), capability=job.capability))
+
+
+def get_job(connection: Connection, job_id: str) -> Job | None:
+    row = connection.execute(select(*_JOB).where(jobs.c.id == job_id)).first()
+    return _job(row) if row else None
+
+
+def list_jobs(
+    connection: Connection,
+    *,
+    state: JobState | None = None,
+    kind: Kind | None = None,
+    after: Job | None = None,
+    limit: int,
+) -> list[Job]:
+    """Newest first; ``after`` is the last job of the page before."""
+    query = select(*_JOB).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit)
+    if state:
+        query = query.where(jobs.c.state == state)
+    if kind:
+        query = query.where(jobs.c.kind == kind)
+    if after:
+        earlier = and_(jobs.c.created_at == after.created_at, jobs.c.id < after.id)
+        query = query.where(or_(jobs.c.created_at < after.created_at, earlier))
+    return [_job(row) for row in connection.execute(query)]
+
+
+def move(
+    connection: Connection,
+    job_id: str,
+    old: JobState,
+    new: JobState,
+    *where: ColumnElement[bool],
+    fence: int | None = None,
+    **values: Any,
+) -> Job | None:
+    """Change the state if it is still ``old`` and the attempt still ``fence``; None if not."""
+    if new not in MOVES[old]:
+        raise IllegalMove(f"a job cannot go from {old} to {new}")
+    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == old, *where)
+    if fence is not None:
+        statement = statement.where(jobs.c.attempt == fence)
+    row = connection.execute(statement.values(state=new, **values).returning(*_JOB)).first()
+    return _job(row) if row else None
+
+
+def claim(
+    connection: Connection, job_id: str, *, worker: str, now: datetime, lease_until: datetime
+) -> Job | None:
+    """Take a queued job; None when it is not there to be had: taken, cancelled or done."""
+    return move(
+        connection,
+        job_id,
+        JobState.QUEUED,
+        JobState.RUNNING,
+        attempt=jobs.c.attempt + 1,
+        worker=worker,
+        lease_expires_at=lease_until,
+        started_at=func.coalesce(jobs.c.started_at, now),
+    )
+
+
+def mark_sent(connection: Connection, job_id: str, now: datetime) -> None:
+    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.QUEUED)
+    connection.execute(statement.values(enqueued_at=now))
+
+
+def request_cancel(connection: Connection, job_id: str) -> bool:
+    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.RUNNING)
+    return connection.execute(statement.values(cancel_requested=True)).rowcount == 1
+
+
+def renew_lease(
+    connection: Connection, job_id: str, *, fence: int, lease_until: datetime
+) -> Job | None:
+    """The running job with its lease renewed, or None when this attempt has lost it."""
+    statement = update(jobs).where(
+        jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == fence
+    )
+    row = connection.execute(
+        statement.values(lease_expires_at=lease_until).returning(*_JOB)
+    ).first()
+    return _job(row) if row else None
+
+
+def set_progress(connection: Connection, job_id: str, *, fence: int, progress: float) -> bool:
+    statement = update(jobs).where(
+        jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == fence
+    )
+    return connection.execute(statement.values(progress=progress)).rowcount == 1
+
+
+# -- admission -------------------------------------------------------------------------------------
+
+
+def lock(connection: Connection, name: str) -> None:
+    """Let one transaction at a time hold ``name``; on SQLite every writer does so anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": name})
+
+
+def count_sync_jobs(connection: Connection, capability: Capability) -> int:
+    """Jobs of waiting callers, queued or running."""
+    query = select(func.count()).where(
+        jobs.c.state.in_(_WAITING), jobs.c.capability == capability, jobs.c.sync
+    )
+    return connection.execute(query).scalar_one()
+
+
+def count_ahead(connection: Connection, job: Job) -> int:
+    """Queued jobs that the workers will take before this one."""
+    earlier = jobs.c.created_at < job.created_at
+    if job.lane is Lane.BULK:
+        ahead = or_(jobs.c.lane == Lane.INTERACTIVE, and_(jobs.c.lane == Lane.BULK, earlier))
+    else:
+        ahead = and_(jobs.c.lane == Lane.INTERACTIVE, earlier)
+    query = select(func.count()).where(
+        jobs.c.state == JobState.QUEUED, jobs.c.capability == job.capability, ahead
+    )
+    return connection.execute(query).scalar_one()
+
+
+def interactive_waiting(connection: Connection, capabilities: Sequence[Capability]) -> bool:
+    query = select(jobs.c.id).where(
+        jobs.c.state == JobState.QUEUED,
+        jobs.c.capability.in_(capabilities),
+        jobs.c.lane == Lane.INTERACTIVE,
+        jobs.c.sync,
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def recent_run_seconds(connection: Connection, job: Job, *, sample: int = 20) -> float | None:
+    """Mean time that the last finished jobs of this capability and lane ran; None without any."""
+    query = (
+        select(jobs.c.started_at, jobs.c.finished_at)
+        .where(
+            jobs.c.state == JobState.SUCCEEDED,
+            jobs.c.capability == job.capability,
+            jobs.c.lane == job.lane,
+        )
+        .order_by(jobs.c.created_at.desc())
+        .limit(sample)
+    )
+    spans = [(end - start).total_seconds() for start, end in connection.execute(query)]
+    return sum(spans) / len(spans) if spans else None
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def put_windows(
+    connection: Connection, job_id: str, attempt: int, rows: Sequence[WindowRow]
+) -> None:
+    connection.execute(
+        insert(windows), [{**asdict(row), "job_id": job_id, "attempt": attempt} for row in rows]
+    )
+
+
+def get_windows(connection: Connection, job_id: str) -> list[WindowRow]:
+    columns = [windows.c[field.name] for field in fields(WindowRow)]
+    query = select(*columns).where(windows.c.job_id == job_id).order_by(windows.c.number)
+    return [WindowRow(**row._asdict()) for row in connection.execute(query)]
+
+
+# -- recovery and retention ------------------------------------------------------------------------
+
+
+def lost_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> list[Job]:
+    """Running jobs whose lease nobody renewed."""
+    query = select(*_JOB).where(jobs.c.state == JobState.RUNNING, jobs.c.lease_expires_at < now)
+    return [_job(row) for row in connection.execute(query.limit(limit))]
+
+
+def unsent_jobs(connection: Connection, before: datetime, *, limit: int = 100) -> list[Job]:
+    """Queued jobs whose message was never sent, or sent so long ago that it may be gone."""
+    stale = or_(
+        and_(jobs.c.enqueued_at.is_(None), jobs.c.created_at < before),
+        jobs.c.enqueued_at < before,
+    )
+    query = (
+        select(*_JOB)
+        .where(jobs.c.state == JobState.QUEUED, stale)
+        .order_by(jobs.c.created_at)
+        .limit(limit)
+    )
+    return [_job(row) for row in connection.execute(query)]
+
+
+def overdue_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> list[Job]:
+    query = select(*_JOB).where(jobs.c.state == JobState.QUEUED, jobs.c.deadline_at < now)
+    return [_job(row) for row in connection.execute(query.limit(limit))]
+
+
+def purgeable_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> list[Job]:
+    query = select(*_JOB).where(jobs.c.expires_at < now).limit(limit)
+    return [_job(row) for row in connection.execute(query)]
+
+
+def forget_input(connection: Connection, job_id: str) -> None:
+    connection.execute(update(jobs).where(jobs.c.id == job_id).values(input_key=None))
+
+
+def delete_job(connection: Connection, job_id: str) -> None:
+    connection.execute(delete(jobs).where(jobs.c.id == job_id))
+
+
+def count_by_state(connection: Connection) -> dict[tuple[JobState, Capability], int]:
+    query = select(jobs.c.state, jobs.c.capability, func.count()).group_by(
+        jobs.c.state, jobs.c.capability
+    )
+    return {
+        (JobState(state), Capability(kind)): count
+        for state, kind, count in connection.execute(query)
+    }
+
+
+# -- workers ---------------------------------------------------------------------------------------
+
+
+def put_worker(connection: Connection, worker: Worker) -> None:
+    _upsert(connection, workers, {**asdict(worker)}, key="id")
+
+
+def beat(connection: Connection, worker_id: str, now: datetime, *, lease_until: datetime) -> None:
+    """The worker was alive now, and so are the jobs that it runs."""
+    connection.execute(update(workers).where(workers.c.id == worker_id).values(seen_at=now))
+    running = update(jobs).where(jobs.c.worker == worker_id, jobs.c.state == JobState.RUNNING)
+    connection.execute(running.values(lease_expires_at=lease_until))
+
+
+def delete_worker(connection: Connection, worker_id: str) -> None:
+    connection.execute(delete(workers).where(workers.c.id == worker_id))
+
+
+def bury_worker(connection: Connection, *, host: str, pid: int, now: datetime) -> None:
+    """The process is known to be dead: its leases end now instead of at their expiry."""
+    dead = select(workers.c.id).where(workers.c.host == host, workers.c.pid == pid)
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.state == JobState.RUNNING, jobs.c.worker.in_(dead))
+        .values(lease_expires_at=now)
+    )
+    connection.execute(delete(workers).where(workers.c.host == host, workers.c.pid == pid))
+
+
+def delete_stale_workers(connection: Connection, before: datetime) -> None:
+    connection.execute(delete(workers).where(workers.c.seen_at < before))
+
+
+def live_workers(connection: Connection, seen_after: datetime) -> list[Worker]:
+    query = select(workers).where(workers.c.seen_at >= seen_after).order_by(workers.c.started_at)
+    return [_worker(row) for row in connection.execute(query)]
+
+
+def _worker(row: Any) -> Worker:
+    values = row._asdict()
+    values["models"] = tuple(
+        LoadedModel(
+            **{
+                **model,
+                "capabilities": tuple(Capability(item) for item in model["capabilities"]),
+                "voices": tuple(model["voices"]),
+            }
+        )
+        for model in values["models"]
+    )
+    return Worker(**values)
+
+
+# -- leases ----------------------------------------------------------------------------------------
+
+
+def take_lease(
+    connection: Connection, name: str, *, owner: str, now: datetime, until: datetime
+) -> bool:
+    """True when ``owner`` holds the named lease until then: it was free, expired or its own."""
+    mine = or_(leases.c.owner == owner, leases.c.expires_at < now)
+    statement = update(leases).where(leases.c.name == name, mine)
+    if connection.execute(statement.values(owner=owner, expires_at=until)).rowcount:
+        return True
+    values = {"name": name, "owner": owner, "expires_at": until}
+    return _insert_if_absent(connection, leases, values, key="name")
+
+
+def release_lease(connection: Connection, name: str, *, owner: str) -> None:
+    connection.execute(delete(leases).where(leases.c.name == name, leases.c.owner == owner))
+
+
+def _dialect_insert(connection: Connection, table: Any) -> Any:
+    is_postgres = connection.dialect.name == "postgresql"
+    return postgres_insert(table) if is_postgres else sqlite_insert(table)
+
+
+def _insert_if_absent(
+    connection: Connection, table: Any, values: dict[str, Any], *, key: str
+) -> bool:
+    statement = _dialect_insert(connection, table).values(**values)
+    result = connection.execute(statement.on_conflict_do_nothing(index_elements=[key]))
+    return bool(result.rowcount == 1)
+
+
+def _upsert(connection: Connection, table: Any, values: dict[str, Any], *, key: str) -> None:
+    statement = _dialect_insert(connection, table).values(**values)
+    connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=values))

@@ -1,0 +1,131 @@
+"""The tables, as SQLAlchemy Core objects; migrations/ makes them, queries.py reads and writes them.
+
+Every statement of this service is a compare-and-set or a plain read, for which Core is the shorter
+way; values leave as frozen dataclasses (records.py).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+    false,
+)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware datetime in UTC; SQLite keeps no zone, so it is put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        aware: datetime = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return aware.astimezone(UTC)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("capability", String(8), nullable=False),
+    Column("lane", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("sync", Boolean, nullable=False, server_default=false()),
+    Column("options", JSON, nullable=False),
+    Column("request_id", String(64), nullable=False, server_default=""),
+    # input
+    Column("input_key", String(200)),
+    Column("input_name", String(300), nullable=False, server_default=""),
+    Column("input_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("input_sha256", String(64), nullable=False, server_default=""),
+    Column("input_seconds", Float),
+    # life
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("enqueued_at", UtcDateTime),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("deadline_at", UtcDateTime),
+    Column("expires_at", UtcDateTime),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("losses", Integer, nullable=False, server_default="0"),
+    Column("worker", String(40)),
+    Column("lease_expires_at", UtcDateTime),
+    Column("cancel_requested", Boolean, nullable=False, server_default=false()),
+    Column("progress", Float, nullable=False, server_default="0"),
+    # outcome
+    Column("error", JSON(none_as_null=True)),
+    Column("output_key", String(200)),
+    Column("output_bytes", BigInteger),
+    Column("output_sha256", String(64)),
+    Column("model", String(200)),
+    Column("metrics", JSON(none_as_null=True)),
+    Index(None, "state", "capability", "lane", "created_at"),
+    Index(None, "state", "lease_expires_at"),
+    Index(None, "created_at", "id"),
+    Index(None, "expires_at"),
+)
+
+windows = Table(
+    "windows",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("start_sample", Integer, nullable=False),
+    Column("end_sample", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("transcript", JSON, nullable=False),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("host", String(200), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("models", JSON, nullable=False),
+    Index(None, "seen_at"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("owner", String(40), nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
