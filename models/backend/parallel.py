@@ -1,0 +1,54 @@
+"""Work spread over the cores of a CPU by Python threads; on a GPU the same calls run plainly.
+
+NumPy and MLX release the interpreter's lock while they compute. Each worker thread owns an MLX
+stream (streams are thread-local), and products use one BLAS thread each while workers run.
+Calls from within a worker run serially, so callers nest freely.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+import mlx.core as mx
+
+from models.backend.device import backend, blas_threads, on_cpu
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_thread = threading.local()
+
+
+def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """``[function(item) for item in items]``; on a CPU several at a time.
+
+    MLX results must be evaluated by the function itself: only evaluated arrays cross threads.
+    """
+    if not on_cpu() or len(items) < 2 or not can_split():
+        return [function(item) for item in items]
+    with blas_threads(1):
+        return list(_pool().map(lambda item: _in_worker(function, item), items))
+
+
+def can_split() -> bool:
+    """Whether this thread may spread work: there is more than one core and it is no worker."""
+    return backend().threads > 1 and not hasattr(_thread, "stream")
+
+
+def _in_worker(function: Callable[[Item], Result], item: Item) -> Result:
+    with mx.stream(_thread.stream):
+        return function(item)
+
+
+def _start_worker() -> None:
+    _thread.stream = mx.new_stream(mx.cpu)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(
+        backend().threads, thread_name_prefix="mlx", initializer=_start_worker
+    )

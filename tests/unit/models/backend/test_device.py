@@ -1,0 +1,63 @@
+"""What the process reports of its backend, and that the BLAS it names does the products."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from models.backend import backend, blas_threads, device, gflops, mx, process
+
+
+def test_reports_where_the_work_is_done():
+    found = backend()
+    assert found.device in {"metal", "cuda", "cpu"}
+    assert found.threads >= 1
+    assert (found.vector_math == "numpy") == (found.device == "cpu")
+    assert bool(found.blas) == (found.device == "cpu")
+
+
+def test_products_are_right_at_any_thread_count():
+    a = np.random.default_rng(1).normal(size=(130, 70)).astype(np.float32)
+    for count in (1, backend().threads):
+        with blas_threads(count):
+            got = np.array(mx.array(a) @ mx.array(a.T))
+        np.testing.assert_allclose(got, a @ a.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not process.BLAS.path, reason="no BLAS was loaded for MLX here")
+def test_the_loaded_blas_is_the_one_mlx_uses():
+    with blas_threads(1):
+        assert gflops(256) > device.SLOW_GFLOPS
+
+
+def test_a_slow_blas_is_one_warning(monkeypatch, caplog):
+    monkeypatch.setattr(device, "gflops", lambda size: 4.0)
+    with caplog.at_level(logging.WARNING):
+        device._set_up_cpu()
+    (record,) = caplog.records
+    assert "mkl" in record.getMessage()
+    assert "4 GFLOP/s" in record.getMessage()
+
+
+def test_no_library_found_leaves_the_bundled_one(monkeypatch):
+    monkeypatch.setattr(process.sys, "platform", "linux")
+    monkeypatch.setattr(process, "_mkl_paths", lambda: iter(["/nowhere/libmkl_rt.so.3"]))
+    monkeypatch.setattr(process, "OPENBLAS_GLOBS", ())
+    assert process.load_blas() == process.Blas(name="bundled")
+
+
+def test_core_type_is_named_by_instruction_set(monkeypatch):
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    flags = "avx2 fma avx512f avx512dq avx512bw avx512vl"
+    monkeypatch.setattr(process.Path, "read_text", lambda *a, **k: flags)
+    process._name_openblas_core()
+    assert process.os.environ["OPENBLAS_CORETYPE"] == "SKYLAKEX"
+    monkeypatch.delenv("OPENBLAS_CORETYPE")
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("150000 100000", 2), ("max 100000", None)])
+def test_a_container_quota_bounds_the_threads(monkeypatch, text, cpus):
+    monkeypatch.setattr(process.Path, "read_text", lambda *a, **k: text)
+    assert process._cgroup_quota() == (cpus or process.sys.maxsize)

@@ -1,0 +1,94 @@
+"""The elementwise functions against float64 references, at sizes below and above one block."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from models.backend import mx, ops, parallel
+
+SHAPES = [(3, 7), (5, 41, 333), (700, 1500)]
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+REFERENCES = {
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + erf(x / math.sqrt(2))) / 2,
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "softmax": softmax,
+}
+
+
+def sample(shape: tuple[int, ...], scale: float = 3.0) -> np.ndarray:
+    return np.random.default_rng(7).normal(0, scale, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", REFERENCES)
+def test_matches_its_reference(name, shape):
+    x = sample(shape)
+    got = np.array(getattr(ops, name)(mx.array(x)))
+    np.testing.assert_allclose(got, REFERENCES[name](x.astype(np.float64)), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "gelu", "gelu_tanh", "softmax"])
+def test_is_finite_at_the_ends(name):
+    x = np.array([[-3e4, -120, -30, 0.0, 30, 120, 3e4]], np.float32)
+    got = np.array(getattr(ops, name)(mx.array(x)))
+    np.testing.assert_allclose(got, _ends(name, x), atol=1e-6)
+
+
+def _ends(name: str, x: np.ndarray) -> np.ndarray:
+    if name == "softmax":
+        return np.eye(7)[-1:]
+    low = {"tanh": -1.0}.get(name, 0.0)
+    high = np.maximum(x, 0) if name.startswith("gelu") else 1.0
+    middle = {"sigmoid": 0.5}.get(name, 0.0)
+    return np.where(x < 0, low, np.where(x > 0, high, middle))
+
+
+@pytest.mark.parametrize("shape", [(40, 16), (9, 1000, 64)])
+def test_snake_takes_alpha_per_channel(shape):
+    x, alpha = sample(shape), np.linspace(0.2, 4, shape[-1], dtype=np.float32)
+    expected = x + np.sin(alpha.astype(np.float64) * x) ** 2 / alpha
+    got = np.array(ops.snake(mx.array(x), mx.array(alpha)))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["exp", "softmax"])
+def test_a_transposed_argument_gives_the_same(name):
+    x = sample((6, 4, 5), 1.0)
+    got = np.array(getattr(ops, name)(mx.array(x).swapaxes(0, 2)))
+    np.testing.assert_allclose(got, REFERENCES[name](x.swapaxes(0, 2)), rtol=2e-6)
+
+
+def test_a_result_feeds_further_mlx_operations():
+    x = sample((300, 20))
+    y = ops.tanh(mx.array(x) * 2) @ mx.ones((20, 1))
+    np.testing.assert_allclose(np.array(y), np.tanh(2 * x).sum(-1, keepdims=True), atol=1e-4)
+
+
+def test_each_keeps_order_and_nests():
+    def row_sum(row: int) -> float:
+        inner = parallel.each(lambda k: mx.full((4,), row * k).sum().item(), [1, 2, 3])
+        return sum(inner)
+
+    assert parallel.each(row_sum, list(range(20))) == [24.0 * row for row in range(20)]
+
+
+def test_each_passes_on_an_exception():
+    def fail(item: int) -> int:
+        raise ValueError(item)
+
+    with pytest.raises(ValueError, match="1"):
+        parallel.each(fail, [1, 1])
