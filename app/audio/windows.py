@@ -1,0 +1,146 @@
+"""A stream of samples as windows that a model can take, and the windows' texts as one transcript.
+
+Windows are cut in a pause near their end, found by energy alone; together they are the input, no
+sample lost or doubled. Pure, and in constant memory; knows no file and no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.transcript import Segment, Transcript, WindowTranscript
+
+Samples = NDArray[np.float32]
+
+RATE = 16_000  # Hz
+WINDOW_SECONDS = 30.0
+FRAME_SECONDS = 0.02  # one energy measurement
+SEARCH_SECONDS = 10.0  # the end of a window in which a cut may fall
+PAUSES_SECONDS = (0.3, 0.1, 0.04)  # looked for in turn: between sentences, words, syllables
+MARGIN_SECONDS = 0.25  # of a long pause goes to the next window
+FAINT = 1e-8  # mean square; below -80 dBFS all is silence
+SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "yue"})  # written without spaces between words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    index: int
+    start: int
+    """Samples from the start of the recording."""
+    samples: Samples
+
+
+def plan(
+    blocks: Iterable[Samples], *, rate: int = RATE, window_seconds: float = WINDOW_SECONDS
+) -> Iterator[Window]:
+    """Windows of at most `window_seconds`; holds one window and one block at a time."""
+    size = int(window_seconds * rate)
+    held: list[Samples] = []
+    length = index = start = 0
+    for block in blocks:
+        held.append(block)
+        length += len(block)
+        while length > size:
+            samples = np.concatenate(held)
+            cut = quiet_cut(samples[:size], rate=rate)
+            yield Window(index=index, start=start, samples=samples[:cut])
+            held, length = [samples[cut:]], length - cut
+            index, start = index + 1, start + cut
+    if length:
+        yield Window(index=index, start=start, samples=np.concatenate(held))
+
+
+def quiet_cut(samples: Samples, *, rate: int = RATE) -> int:
+    """Where to end a window that more follows: in the last good pause, else at its very end."""
+    frame = max(1, int(FRAME_SECONDS * rate))
+    count = len(samples) // frame
+    power = np.square(samples[: count * frame].reshape(count, frame), dtype=np.float64).mean(axis=1)
+    if not count or (quiet := _quiet(power)) is None:
+        return len(samples)
+    first = max(1, count - int(SEARCH_SECONDS / FRAME_SECONDS), count // 2)
+    runs = _runs(quiet[first:])
+    for least in PAUSES_SECONDS:
+        pauses = [(a, b) for a, b in runs if (b - a) * FRAME_SECONDS >= least]
+        if pauses:
+            a, b = pauses[-1]
+            margin = min((b - a) / 2, MARGIN_SECONDS / FRAME_SECONDS)
+            return int((first + b - margin) * frame)
+    return len(samples)
+
+
+def _quiet(power: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    """Frames that are pauses; None where nothing stands out, as in a steady tone."""
+    floor, loud = np.maximum(np.percentile(power, (5, 95)), FAINT)
+    if loud < 4 * floor:
+        return None
+    # 6 dB over the noise floor, or 35 dB under speech where the floor is digital silence.
+    threshold = float(min(max(4 * floor, loud / 3000), loud / 4))
+    return np.less_equal(power, threshold)
+
+
+def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Half-open stretches of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def stitch(
+    parts: Sequence[tuple[float, WindowTranscript]],
+    duration: float,
+    *,
+    task: str = "transcribe",
+    model: str = "",
+) -> Transcript:
+    """Join windows, each with its start in seconds, in the order given."""
+    ends = [start for start, _ in parts[1:]] + [duration]
+    spans = [
+        _segments(start, end, window) for (start, window), end in zip(parts, ends, strict=True)
+    ]
+    return Transcript(
+        text=_join([window for _, window in parts]),
+        language=next((w.language for _, w in parts if w.text.strip()), _first_language(parts)),
+        duration=duration,
+        task=task,
+        model=model,
+        segments=tuple(_monotonic(chain.from_iterable(spans), duration)),
+    )
+
+
+def _first_language(parts: Sequence[tuple[float, WindowTranscript]]) -> str:
+    return parts[0][1].language if parts else ""
+
+
+def _join(windows: Sequence[WindowTranscript]) -> str:
+    text = ""
+    for window in windows:
+        piece = window.text.strip()
+        if not piece:
+            continue
+        apart = window.language not in SPACELESS or window.text[0].isspace()
+        text += f" {piece}" if text and apart else piece
+    return text
+
+
+def _segments(start: float, end: float, window: WindowTranscript) -> Iterator[Segment]:
+    """The window's segments on the recording's clock, none beyond the window's end."""
+    if not window.segments and window.text.strip():
+        yield Segment(start=start, end=end, text=window.text)
+    for segment in window.segments:
+        yield replace(
+            segment,
+            start=min(start + segment.start, end),
+            end=min(start + segment.end, end),
+        )
+
+
+def _monotonic(segments: Iterable[Segment], duration: float) -> Iterator[Segment]:
+    reached = 0.0
+    for segment in segments:
+        start = min(max(segment.start, reached), duration)
+        reached = min(max(segment.end, start), duration)
+        yield replace(segment, start=start, end=reached)
