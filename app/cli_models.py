@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from models.base import ModelError
 from models.catalog import catalogue, checkpoint_path, entry, models_dir
@@ -28,13 +26,12 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="NAME...")]
 @models_app.command("list")
 def list_models() -> None:
     """List the models of the catalogue, and where those are that were pulled."""
-    table = Table("NAME", "KIND", "SIZE", "LICENCE", "WHERE", "WHAT", box=None, pad_edge=False)
     for name, model in catalogue().items():
         path = models_dir() / name
-        where = str(path) if path.is_dir() else "-"
+        where = path if path.is_dir() else "not pulled"
         size = f"{model.bytes / 1e6:.0f} MB"
-        table.add_row(name, model.kind, size, model.licence, where, model.summary)
-    Console(soft_wrap=True).print(table)
+        typer.echo(f"{name:16} {model.kind}  {size:>7}  {model.licence:11} {where}")
+        typer.echo(f"    {model.summary}")
 
 
 @models_app.command()
