@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from app.audio import flac, mp3, wav
 from app.audio.geometry import Container, Geometry
-from app.audio.limits import Limits, inspect
-from app.audio.sniff import unreadable
+from app.audio.limits import Limits, check
+from app.audio.sniff import probe, unreadable
 from app.audio.splice import Splice
 from app.errors import BadAudio
 
 Samples = NDArray[np.float32]
 
 RATE = 16_000  # Hz, what speech models hear
+MAX_SECONDS = Limits().max_seconds
 BLOCK_FRAMES = (
     65_536  # at most, 2 MB in 8 channels; at most one second, so that slow rates stay small
 )
@@ -38,7 +39,7 @@ def blocks(
     file: BinaryIO,
     *,
     rate: int = RATE,
-    limits: Limits | None = None,
+    max_seconds: int = MAX_SECONDS,
     start_seconds: float = 0.0,
     stop_seconds: float | None = None,
 ) -> Iterator[Samples]:
@@ -46,11 +47,10 @@ def blocks(
 
     The stretches [a, b) and [b, c) together are [a, c). No samples give no block.
     """
-    limits = limits or Limits()
-    geometry = inspect(file, limits)
+    geometry = _inspect(file, max_seconds)
     # Whole seconds are whole frames at every rate, so the resampled grid is that of the whole file.
     lead = max(0, math.floor(start_seconds - LEAD_SECONDS))
-    mono = _within(_frames(file, geometry, lead * geometry.sample_rate), geometry, limits)
+    mono = _within(_frames(file, geometry, lead * geometry.sample_rate), geometry, max_seconds)
     first = round(start_seconds * rate) - lead * rate
     last = None if stop_seconds is None else round(stop_seconds * rate) - lead * rate
     return _cut(_resample(mono, geometry.sample_rate, rate), first, last)
@@ -60,15 +60,27 @@ def read(
     file: BinaryIO,
     *,
     rate: int = RATE,
-    limits: Limits | None = None,
+    max_seconds: int = MAX_SECONDS,
     start_seconds: float = 0.0,
     stop_seconds: float | None = None,
 ) -> Samples:
     """All of `blocks` as one array."""
     parts = blocks(
-        file, rate=rate, limits=limits, start_seconds=start_seconds, stop_seconds=stop_seconds
+        file,
+        rate=rate,
+        max_seconds=max_seconds,
+        start_seconds=start_seconds,
+        stop_seconds=stop_seconds,
     )
     return np.concatenate([np.zeros(0, np.float32), *parts])
+
+
+def _inspect(file: BinaryIO, max_seconds: int) -> Geometry:
+    """Any size, and any cover art before an MP3: those are bounds on uploads, not on decoding."""
+    size = file.seek(0, io.SEEK_END)
+    geometry = probe(file, size, mp3_prefix_bytes=size)
+    check(geometry, size, Limits(max_bytes=size, max_seconds=max_seconds))
+    return geometry
 
 
 Positioned = tuple[int, Samples]
@@ -178,9 +190,11 @@ def _sound_frames(sound: _Sequential, skip: int) -> Iterator[Positioned]:
         position += len(block)
 
 
-def _within(source: Iterator[Positioned], geometry: Geometry, limits: Limits) -> Iterator[Samples]:
+def _within(
+    source: Iterator[Positioned], geometry: Geometry, max_seconds: int
+) -> Iterator[Samples]:
     """Mono, checked and held to the permitted length."""
-    cap = limits.max_seconds * geometry.sample_rate
+    cap = max_seconds * geometry.sample_rate
     for position, block in source:
         finite = np.isfinite(block).all(axis=1)
         if not finite.all():
@@ -188,8 +202,7 @@ def _within(source: Iterator[Positioned], geometry: Geometry, limits: Limits) ->
             raise unreadable(f"audio clip 0 contains a non-finite sample at frame {frame}")
         if position + len(block) > cap:
             raise BadAudio(
-                f"audio is more than {limits.max_seconds}.0 seconds long,"
-                f" maximum is {limits.max_seconds} seconds"
+                f"audio is more than {max_seconds}.0 seconds long, maximum is {max_seconds} seconds"
             )
         yield np.clip(block.mean(axis=1, dtype=np.float64), -1, 1).astype(np.float32)
 

@@ -6,7 +6,6 @@ end. Rounds half away from zero, clamps, and turns NaN into silence.
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterable
 from typing import BinaryIO
@@ -27,51 +26,72 @@ def pcm16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
     return np.clip(rounded, -32_768, 32_767).astype("<i2")
 
 
-def wav_header(*, rate: int, channels: int, data_bytes: int) -> bytes:
+def wav_header(*, sample_rate: int, channels: int, data_bytes: int) -> bytes:
     align = 2 * channels
     riff = struct.pack("<4sI4s", b"RIFF", HEADER_BYTES - 8 + data_bytes, b"WAVE")
-    fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate, rate * align, align, 16)
+    fmt = struct.pack(
+        "<4sIHHIIHH", b"fmt ", 16, 1, channels, sample_rate, sample_rate * align, align, 16
+    )
     return riff + fmt + struct.pack("<4sI", b"data", data_bytes)
+
+
+class WavWriter:
+    """Writes blocks to a seekable file from its present position; `close` makes the sizes true.
+
+    A block is interleaved, or of shape (frames, channels). What a 32-bit RIFF cannot declare, and
+    an unfinished last frame, are cut.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        sample_rate: int,
+        channels: int = 1,
+        max_data_bytes: int = MAX_DATA_BYTES,
+    ) -> None:
+        self._file, self._start = file, file.tell()
+        self._rate, self._align = sample_rate, 2 * channels
+        self._left = max_data_bytes - max_data_bytes % self._align
+        self._written = 0
+        file.write(wav_header(sample_rate=sample_rate, channels=channels, data_bytes=0))
+
+    @property
+    def frames(self) -> int:
+        """Whole sample frames written so far."""
+        return self._written // self._align
+
+    def write(self, block: NDArray[np.floating]) -> None:
+        data = pcm16(block).tobytes()[: self._left]
+        self._file.write(data)
+        self._written += len(data)
+        self._left -= len(data)
+
+    def close(self) -> None:
+        """Finish the file, which stays open, positioned at its end."""
+        data_bytes = self.frames * self._align
+        header = wav_header(
+            sample_rate=self._rate, channels=self._align // 2, data_bytes=data_bytes
+        )
+        self._file.seek(self._start)
+        self._file.write(header)
+        self._file.seek(self._start + HEADER_BYTES + data_bytes)
+        self._file.truncate()
 
 
 def write_wav(
     file: BinaryIO,
     blocks: Iterable[NDArray[np.floating]],
     *,
-    rate: int,
+    sample_rate: int,
     channels: int = 1,
     max_data_bytes: int = MAX_DATA_BYTES,
 ) -> int:
-    """Write blocks to a seekable file and return the sample frames written.
-
-    A block is interleaved, or of shape (frames, channels). What a 32-bit RIFF cannot declare, and
-    an unfinished last frame, are cut.
-    """
-    start = file.tell()
-    file.write(wav_header(rate=rate, channels=channels, data_bytes=0))
-    written = 0
+    """Write all blocks and return the sample frames written."""
+    writer = WavWriter(
+        file, sample_rate=sample_rate, channels=channels, max_data_bytes=max_data_bytes
+    )
     for block in blocks:
-        data = pcm16(block).tobytes()[: max_data_bytes - written]
-        file.write(data)
-        written += len(data)
-        if written >= max_data_bytes:
-            break
-    frames = written // (2 * channels)
-    end = start + HEADER_BYTES + frames * 2 * channels
-    file.truncate(end)
-    file.seek(start)
-    file.write(wav_header(rate=rate, channels=channels, data_bytes=end - start - HEADER_BYTES))
-    file.seek(end)
-    return frames
-
-
-def wav_bytes(
-    samples: NDArray[np.floating],
-    *,
-    rate: int,
-    channels: int = 1,
-    max_data_bytes: int = MAX_DATA_BYTES,
-) -> bytes:
-    file = io.BytesIO()
-    write_wav(file, [samples], rate=rate, channels=channels, max_data_bytes=max_data_bytes)
-    return file.getvalue()
+        writer.write(block)
+    writer.close()
+    return writer.frames

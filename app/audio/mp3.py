@@ -102,7 +102,8 @@ def probe(file: BinaryIO, size: int, *, prefix_bytes: int = PREFIX_BYTES) -> Geo
 
 def first_frame(file: BinaryIO, size: int, *, prefix_bytes: int = PREFIX_BYTES) -> Frame:
     start = _skip_tags(file)
-    frame = find_frame(file, size, start=start, stop=min(size, prefix_bytes))
+    stop = min(size, prefix_bytes, start + PREFIX_BYTES)
+    frame = find_frame(file, size, start=start, stop=stop)
     if frame is None:
         reason = f"no MPEG audio frame in the first {prefix_bytes} bytes"
         raise Malformed(f"audio clip 0 is corrupt: mp3 container could not be parsed: {reason}")

@@ -29,30 +29,35 @@ SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "yue"})  # written without 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    index: int
+    number: int
+    """From 0."""
     start: int
     """Samples from the start of the recording."""
     samples: Samples
 
+    @property
+    def end(self) -> int:
+        return self.start + len(self.samples)
+
 
 def plan(
-    blocks: Iterable[Samples], *, rate: int = RATE, window_seconds: float = WINDOW_SECONDS
+    blocks: Iterable[Samples], *, rate: int = RATE, max_seconds: float = WINDOW_SECONDS
 ) -> Iterator[Window]:
-    """Windows of at most `window_seconds`; holds one window and one block at a time."""
-    size = int(window_seconds * rate)
+    """Windows of at most `max_seconds`; holds one window and one block at a time."""
+    size = int(max_seconds * rate)
     held: list[Samples] = []
-    length = index = start = 0
+    length = number = start = 0
     for block in blocks:
         held.append(block)
         length += len(block)
         while length > size:
             samples = np.concatenate(held)
             cut = quiet_cut(samples[:size], rate=rate)
-            yield Window(index=index, start=start, samples=samples[:cut])
+            yield Window(number=number, start=start, samples=samples[:cut])
             held, length = [samples[cut:]], length - cut
-            index, start = index + 1, start + cut
+            number, start = number + 1, start + cut
     if length:
-        yield Window(index=index, start=start, samples=np.concatenate(held))
+        yield Window(number=number, start=start, samples=np.concatenate(held))
 
 
 def quiet_cut(samples: Samples, *, rate: int = RATE) -> int:
