@@ -102,5 +102,9 @@ class Announcer:
         except redis.RedisError:
             return  # who waits reads the row several times a second anyway
 
+    def ping(self) -> None:
+        """Raise redis.RedisError when the broker does not answer."""
+        self._redis.ping()
+
     def close(self) -> None:
         self._redis.close()

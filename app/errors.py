@@ -117,3 +117,9 @@ class WaitTimeout(ServiceError):
 
     status = 504
     type = "server_timeout"
+
+
+class RequestTimeout(BadRequest):
+    """The request body did not arrive in time."""
+
+    status = 408

@@ -5,8 +5,9 @@ The defaults need no server: SQLite, a directory and an embedded broker, all bel
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -30,6 +31,8 @@ class Settings(BaseSettings):
     storage_url: str = ""
     """Empty: a directory in the data directory."""
 
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
     stt_model: str = "whisper-base"
     """Catalogue name or directory; empty: none."""
     tts_model: str = "kokoro-82m"
@@ -38,8 +41,10 @@ class Settings(BaseSettings):
     """Synchronous requests that may wait behind those in flight; 0 means 1."""
     audio_request_timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     """0 means the default."""
+    upload_timeout_seconds: PositiveFloat = 120.0
+    """How long a request body may take to arrive."""
     max_upload_bytes: PositiveInt = 26_214_400
-    max_audio_seconds: PositiveFloat = 600.0
+    max_audio_seconds: PositiveInt = 600
 
     heartbeat_seconds: PositiveFloat = 2.0
     worker_stale_seconds: PositiveFloat = 10.0
@@ -80,6 +85,10 @@ class Settings(BaseSettings):
     @property
     def storage_dir(self) -> Path:
         return self.data_dir.absolute() / "blobs"
+
+    def expiry(self, finished_at: datetime) -> datetime:
+        """When a job that ended then is deleted."""
+        return finished_at + timedelta(seconds=self.retention_seconds)
 
     def with_changes(self, **changes: object) -> Self:
         """A copy with the given values validated; None leaves a value as it is."""

@@ -1,0 +1,1 @@
+"""What runs in a worker process: it claims jobs and runs models. Never sees HTTP."""

@@ -276,11 +276,8 @@ def put_worker(connection: Connection, worker: Worker) -> None:
     _upsert(connection, workers, {**asdict(worker)}, key="id")
 
 
-def beat(connection: Connection, worker_id: str, now: datetime, *, lease_until: datetime) -> None:
-    """The worker was alive now, and so are the jobs that it runs."""
+def beat(connection: Connection, worker_id: str, now: datetime) -> None:
     connection.execute(update(workers).where(workers.c.id == worker_id).values(seen_at=now))
-    running = update(jobs).where(jobs.c.worker == worker_id, jobs.c.state == JobState.RUNNING)
-    connection.execute(running.values(lease_expires_at=lease_until))
 
 
 def delete_worker(connection: Connection, worker_id: str) -> None:

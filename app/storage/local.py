@@ -40,7 +40,7 @@ class LocalStore:
                     out.write(chunk)
                 out.flush()
                 os.fsync(out.fileno())
-                os.replace(out.name, target)
+                Path(out.name).replace(target)
             except BaseException:
                 Path(out.name).unlink(missing_ok=True)
                 raise

@@ -1,0 +1,129 @@
+"""The three routes of the seed dialect, each with its alias: parse, submit, answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter
+from pydantic import ValidationError
+from python_multipart.multipart import parse_options_header
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api import fields, render
+from app.api.answer import answer
+from app.api.context import services
+from app.api.errors import unprocessable
+from app.api.multipart import FilePart, read_body, read_form
+from app.api.schemas import SpeechRequest
+from app.errors import BadRequest, UnsupportedMediaType
+from app.jobs import workers
+from app.jobs.submit import Submission, Upload
+from app.states import Kind
+
+TRANSCRIPTION_PARTS = 32
+TRANSLATION_PARTS = 1000
+
+router = APIRouter(tags=["audio"])
+
+Handler = Callable[..., Any]
+
+
+def post(path: str, **options: Any) -> Callable[[Handler], Handler]:
+    """A POST route below /v1 and its alias without."""
+
+    def register(handler: Handler) -> Handler:
+        router.post(f"/v1{path}", **options)(handler)
+        router.post(path, include_in_schema=False)(handler)
+        return handler
+
+    return register
+
+
+@post("/audio/transcriptions")
+async def transcriptions(request: Request) -> Response:
+    """Speech to text in the language spoken."""
+    async with read_form(request, **_bounds(request, TRANSCRIPTION_PARTS)) as form:
+        if form.file is None:
+            raise BadRequest("No input file found for transcription", param="file")
+        await _require(request, Kind.TRANSCRIPTION)
+        options = {
+            "temperature": fields.temperature(form.once("temperature")),
+            "max_tokens": fields.max_tokens(form.once("max_tokens")),
+            "prompt": fields.text(form.once("prompt")),
+            "language": fields.language(form.once("language")),
+        }
+        fields.transcription_format(form.once("response_format"))
+        streamed = form.once("stream") == "true"
+        submission = _submission(Kind.TRANSCRIPTION, options, form.file)
+        return await answer(request, submission, render.event_stream if streamed else render.event)
+
+
+@post("/audio/translations")
+async def translations(request: Request) -> Response:
+    """Speech to English text."""
+    bounds = _bounds(request, TRANSLATION_PARTS)
+    async with read_form(request, **bounds, file_by_name=True) as form:
+        if form.file is None:
+            raise BadRequest("missing required 'file' part in multipart form-data", param="file")
+        await _require(request, Kind.TRANSLATION)
+        options = {
+            "temperature": fields.temperature(form.last("temperature")),
+            "language": fields.language(form.last("language")),
+            "response_format": fields.translation_format(form.last("response_format")),
+        }
+        return await answer(
+            request, _submission(Kind.TRANSLATION, options, form.file), render.translation
+        )
+
+
+@post("/audio/speech")
+async def speech(request: Request) -> Response:
+    """Text to speech, as a WAV file."""
+    wanted = await _speech_request(request)
+    await _require(request, Kind.SPEECH)
+    fields.speech_format(wanted.response_format)
+    options = {
+        "input": fields.spoken(wanted.input),
+        "voice": fields.text(wanted.voice),
+        "speed": fields.speed(wanted.speed),
+    }
+    return await answer(request, Submission(kind=Kind.SPEECH, options=options), render.wav)
+
+
+def _bounds(request: Request, max_parts: int) -> dict[str, Any]:
+    settings = services(request).settings
+    return {
+        "max_bytes": settings.max_upload_bytes,
+        "max_parts": max_parts,
+        "max_seconds": settings.upload_timeout_seconds,
+    }
+
+
+async def _require(request: Request, kind: Kind) -> None:
+    await anyio.to_thread.run_sync(workers.require, services(request), kind)
+
+
+def _submission(kind: Kind, options: dict[str, Any], part: FilePart) -> Submission:
+    upload = Upload(file=part.file, size=part.size, name=part.name)
+    given = {key: value for key, value in options.items() if value is not None}
+    return Submission(kind=kind, options=given, upload=upload)
+
+
+async def _speech_request(request: Request) -> SpeechRequest:
+    kind, _ = parse_options_header(request.headers.get("content-type", ""))
+    if kind != b"application/json":
+        raise UnsupportedMediaType("Content-Type must be application/json")
+    settings = services(request).settings
+    body = await read_body(
+        request, max_bytes=settings.max_upload_bytes, max_seconds=settings.upload_timeout_seconds
+    )
+    try:
+        return SpeechRequest.model_validate(json.loads(body))
+    except ValidationError as error:
+        raise unprocessable(error.errors()[0]) from None
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None

@@ -1,0 +1,23 @@
+"""What a request handler finds in the application's state."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from app.jobs.services import Services
+from app.jobs.wait import Doorbell
+
+
+def services(request: Request) -> Services:
+    return cast("Services", request.app.state.services)
+
+
+def doorbell(request: Request) -> Doorbell:
+    return cast("Doorbell", request.app.state.doorbell)
+
+
+ServicesDep = Annotated[Services, Depends(services)]
+DoorbellDep = Annotated[Doorbell, Depends(doorbell)]

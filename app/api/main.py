@@ -1,0 +1,57 @@
+"""``create_app``: routers, error handlers and the lifespan with its sweep. Nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import anyio.to_thread
+import structlog
+from fastapi import FastAPI
+
+from app.api import audio, catalog, errors, health, jobs
+from app.api.request_id import RequestId
+from app.clock import new_id
+from app.jobs.services import Services, open_services
+from app.jobs.sweep import sweep
+from app.jobs.wait import Doorbell
+from app.settings import Settings
+
+log = structlog.get_logger()
+
+
+def create_app(settings: Settings) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with open_services(settings) as services:
+            app.state.services = services
+            app.state.doorbell = Doorbell(settings.broker_url, settings.broker_prefix)
+            tasks = [
+                asyncio.create_task(app.state.doorbell.listen()),
+                asyncio.create_task(_sweep_for_ever(services)),
+            ]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await task
+
+    app = FastAPI(title="Voxqueue", lifespan=lifespan)
+    for module in (audio, jobs, catalog, health):
+        app.include_router(module.router)
+    errors.install(app)
+    app.add_middleware(RequestId)
+    return app
+
+
+async def _sweep_for_ever(services: Services) -> None:
+    owner = new_id("swp")
+    while True:
+        try:
+            await anyio.to_thread.run_sync(sweep, services, owner)
+        except Exception:  # noqa: BLE001 - whatever failed, the next round tries again
+            log.exception("sweep_failed")
+        await asyncio.sleep(services.settings.sweep_seconds)

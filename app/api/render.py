@@ -1,0 +1,66 @@
+"""A finished job as a response, in the shape that its route promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from app.db.records import Job
+from app.errors import Gone
+from app.jobs import formats
+from app.jobs.services import Services
+from app.storage import BlobStore
+from models.transcript import Transcript
+
+CHUNK = 1 << 18  # bytes sent at a time
+
+
+def event(services: Services, job: Job) -> Response:
+    """The transcript event that llama-server's clients read."""
+    return JSONResponse(formats.transcript_event(transcript(services, job)))
+
+
+def event_stream(services: Services, job: Job) -> Response:
+    frames = formats.transcript_frames(transcript(services, job))
+    return Response(
+        "".join(frames), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+    )
+
+
+def translation(services: Services, job: Job) -> Response:
+    found = transcript(services, job)
+    wanted = job.options.get("response_format", "json")
+    if wanted == "text":
+        return Response(found.text, media_type="text/plain; charset=utf-8")
+    return JSONResponse(formats.translation(found, verbose=wanted == "verbose_json"))
+
+
+def wav(services: Services, job: Job) -> Response:
+    key = _output_key(job)
+    headers = {
+        "Content-Disposition": "attachment; filename=speech.wav",
+        "Content-Length": str(job.output_bytes),
+    }
+    return StreamingResponse(_chunks(services.store, key), media_type="audio/wav", headers=headers)
+
+
+def transcript(services: Services, job: Job) -> Transcript:
+    try:
+        with services.store.open(_output_key(job)) as file:
+            return Transcript.from_json(json.load(file))
+    except FileNotFoundError:
+        raise Gone from None
+
+
+def _output_key(job: Job) -> str:
+    if job.output_key is None:
+        raise Gone
+    return job.output_key
+
+
+def _chunks(store: BlobStore, key: str) -> Iterator[bytes]:
+    with store.open(key) as file:
+        while chunk := file.read(CHUNK):
+            yield chunk

@@ -1,0 +1,36 @@
+"""The front door's process: ``python -m app.api.server [--fd N]``."""
+
+from __future__ import annotations
+
+import argparse
+
+import uvicorn
+
+from app.api.main import create_app
+from app.logs import set_up_logging
+from app.orphan import end_with_parent
+from app.settings import Settings
+
+GRACE_SECONDS = 10  # for requests in flight when the process is told to stop
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="voxqueue api")
+    parser.add_argument("--fd", type=int, help="a listening socket handed down by the supervisor")
+    descriptor = parser.parse_args().fd
+    settings = Settings()
+    set_up_logging(settings)
+    end_with_parent()
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        fd=descriptor,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+
+if __name__ == "__main__":
+    main()

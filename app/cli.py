@@ -1,0 +1,137 @@
+"""The ``voxqueue`` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from app.cli_models import models_app
+from app.db.engine import Database
+from app.db.schema import SchemaError, migrate, require_current
+from app.embedded import NoServer
+from app.logs import set_up_logging
+from app.serve import AlreadyRunning, serve
+from app.settings import Settings
+from app.states import Capability
+
+cli = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Speech to text and text to speech behind the OpenAI audio API, as a task queue.",
+)
+cli.add_typer(models_app, name="models")
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")]
+DataDir = Annotated[Path | None, typer.Option(help="Directory of rows, blobs and broker.")]
+SttModel = Annotated[str | None, typer.Option(help="Catalogue name or directory; '' for none.")]
+TtsModel = Annotated[str | None, typer.Option(help="Catalogue name or directory; '' for none.")]
+Depth = Annotated[int | None, typer.Option(help="Callers that may wait behind those in flight.")]
+Timeout = Annotated[float | None, typer.Option(help="Seconds until a waiting caller gets a 504.")]
+
+
+@cli.command("serve")
+def serve_command(
+    *,
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    stt_model: SttModel = None,
+    tts_model: TtsModel = None,
+    audio_queue_depth: Depth = None,
+    audio_request_timeout_seconds: Timeout = None,
+    split_workers: Annotated[
+        bool, typer.Option(help="One worker process for each kind of model.")
+    ] = False,
+) -> None:
+    """Run the whole service: front door, broker, worker and migrations."""
+    settings = Settings().with_changes(
+        host=host,
+        port=port,
+        data_dir=data_dir,
+        stt_model=stt_model,
+        tts_model=tts_model,
+        audio_queue_depth=audio_queue_depth,
+        audio_request_timeout_seconds=audio_request_timeout_seconds,
+    )
+    set_up_logging(settings)
+    try:
+        serve(settings, split_workers=split_workers, announce=_announce)
+    except (AlreadyRunning, NoServer, SchemaError, OSError) as error:
+        _fail(str(error))
+
+
+@cli.command()
+def api(*, host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+    """Run a front door alone; database, broker and storage come from VOXQUEUE_… variables."""
+    settings = Settings().with_changes(host=host, port=port, data_dir=data_dir)
+    _become(settings, "app.api.server")
+
+
+@cli.command()
+def worker(
+    *,
+    kinds: Annotated[str, typer.Option(help="stt, tts or both.")] = "stt,tts",
+    data_dir: DataDir = None,
+    stt_model: SttModel = None,
+    tts_model: TtsModel = None,
+) -> None:
+    """Run a worker alone; it owns the models of the given kinds."""
+    unknown = set(kinds.split(",")) - set(Capability)
+    if unknown:
+        _fail(f"--kinds: {', '.join(sorted(unknown))} is not one of stt, tts")
+    settings = Settings().with_changes(data_dir=data_dir, stt_model=stt_model, tts_model=tts_model)
+    _become(settings, "tasks.worker", "--kinds", kinds)
+
+
+@cli.command("migrate")
+def migrate_command(
+    revision: Annotated[str, typer.Argument(help="A revision; older ones downgrade.")] = "head",
+    *,
+    data_dir: DataDir = None,
+) -> None:
+    """Bring the database to this version's schema."""
+    database = Database(Settings().with_changes(data_dir=data_dir).resolved_database_url)
+    migrate(database, revision)
+    if revision == "head":
+        require_current(database)
+    database.close()
+
+
+def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
+    """Replace this process; worker code is started by name, so that app/ never imports it."""
+    if not settings.broker_url:
+        _fail("VOXQUEUE_BROKER_URL is not set; `voxqueue serve` brings its own broker")
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", module, *arguments],
+        {**os.environ, **settings.to_env()},
+    )
+
+
+def _announce(url: str) -> None:
+    typer.echo(f"Voxqueue is ready at {url}. Try:\n")
+    typer.echo(
+        f"  curl -s {url}/v1/audio/speech -H 'Content-Type: application/json' "
+        """-d '{"model":"kokoro-82m","input":"Hello world."}' --output speech.wav"""
+    )
+    for route in ("transcriptions", "translations"):
+        typer.echo(f"  curl -s {url}/v1/audio/{route} -F file=@speech.wav -F model=whisper-base")
+    typer.echo("\nCtrl-C stops it.")
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"voxqueue: {message}", err=True)
+    raise typer.Exit(1)
+
+
+def main() -> None:
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Speech to text: decode by blocks, cut into windows, a batch of windows in each model call.
+
+A long recording keeps its finished windows in the database, so that a later attempt does only the
+rest. A short one is a single model call and keeps none.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from time import perf_counter
+
+from app.audio import decode
+from app.audio.windows import Window, plan, stitch
+from app.db import queries
+from app.db.records import WindowRow
+from app.states import Kind
+from app.storage import StoredBlob, keys
+from models.base import ModelError, SpeechProvider, TranscribeOptions
+from models.transcript import Transcript, WindowTranscript
+from tasks.attempt import Attempt
+
+Heard = tuple[Window, WindowTranscript]
+
+
+def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
+    """The transcript of the job's recording, stored as JSON."""
+    job, services = attempt.job, attempt.services
+    if job.input_key is None:
+        raise ModelError("the recording has been deleted")
+    limit = services.settings.max_audio_seconds
+    with services.store.open(job.input_key) as file:
+        blocks = decode.blocks(file, rate=provider.sample_rate, max_seconds=limit)
+        windows = plan(blocks, rate=provider.sample_rate, max_seconds=provider.window_seconds)
+        transcript = _hear(attempt, provider, windows)
+    text = json.dumps(transcript.to_json(), ensure_ascii=False).encode()
+    key = keys.transcript(job.id, attempt.number)
+    return services.store.put(key, io.BytesIO(text), content_type="application/json")
+
+
+def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window]) -> Transcript:
+    """Transcribe batch by batch, with a checkpoint between two batches."""
+    rate, options = provider.sample_rate, _options(attempt)
+    batches = _batches(_timed(windows, attempt), attempt.services.settings.window_batch)
+    kept = _kept(attempt)
+    parts: list[tuple[float, WindowTranscript]] = []
+    end = 0
+    batch = next(batches, [])
+    while batch:
+        following = next(batches, [])
+        heard = _hear_batch(attempt, provider, batch, options, kept)
+        parts += [(window.start / rate, text) for window, text in heard]
+        options = replace(options, language=options.language or parts[0][1].language)
+        end = batch[-1].end
+        if following:
+            _keep(attempt, [item for item in heard if item[0].number not in kept])
+            attempt.checkpoint(_progress(attempt, end / rate))
+        batch = following
+    attempt.metrics["audio_seconds"] = end / rate
+    transcript = stitch(parts, duration=end / rate)
+    return replace(transcript, task=options.task, model=provider.info.name)
+
+
+def _hear_batch(
+    attempt: Attempt,
+    provider: SpeechProvider,
+    batch: list[Window],
+    options: TranscribeOptions,
+    kept: dict[int, WindowTranscript],
+) -> list[Heard]:
+    """The windows of an earlier attempt as they are, the others from the model."""
+    new = [window for window in batch if window.number not in kept]
+    started = perf_counter()
+    texts = provider.transcribe([window.samples for window in new], options) if new else []
+    _add(attempt, "model_seconds", perf_counter() - started)
+    found = kept | {window.number: text for window, text in zip(new, texts, strict=True)}
+    return [(window, found[window.number]) for window in batch]
+
+
+def _options(attempt: Attempt) -> TranscribeOptions:
+    given = attempt.job.options
+    return TranscribeOptions(
+        language=given.get("language"),
+        task="translate" if attempt.job.kind is Kind.TRANSLATION else "transcribe",
+        timestamps=given.get("timestamps", False),
+        prompt=given.get("prompt"),
+        temperature=given.get("temperature") or 0.0,
+        max_tokens=given.get("max_tokens"),
+    )
+
+
+def _progress(attempt: Attempt, seconds: float) -> float:
+    total = attempt.job.input_seconds
+    return min(seconds / total, 0.99) if total else 0.0
+
+
+def _kept(attempt: Attempt) -> dict[int, WindowTranscript]:
+    """What earlier attempts have finished; a first attempt need not look."""
+    if attempt.number == 1:
+        return {}
+    with attempt.services.database.reading() as connection:
+        rows = queries.get_windows(connection, attempt.job.id)
+    return {row.number: WindowTranscript.from_json(row.transcript) for row in rows}
+
+
+def _keep(attempt: Attempt, heard: list[Heard]) -> None:
+    rows = [
+        WindowRow(
+            number=window.number,
+            start_sample=window.start,
+            end_sample=window.end,
+            transcript=text.to_json(),
+        )
+        for window, text in heard
+    ]
+    if rows:
+        with attempt.services.database.writing() as connection:
+            queries.put_windows(connection, attempt.job.id, attempt.number, rows)
+
+
+def _batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
+    iterator = iter(windows)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _timed(windows: Iterable[Window], attempt: Attempt) -> Iterator[Window]:
+    """The same windows, with the time that decoding took added to the metrics."""
+    iterator = iter(windows)
+    while True:
+        started = perf_counter()
+        window = next(iterator, None)
+        _add(attempt, "decode_seconds", perf_counter() - started)
+        if window is None:
+            return
+        yield window
+
+
+def _add(attempt: Attempt, name: str, seconds: float) -> None:
+    attempt.metrics[name] = attempt.metrics.get(name, 0.0) + seconds

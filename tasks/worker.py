@@ -1,0 +1,129 @@
+"""The worker process: load the models, join the queue, run jobs one at a time on the main thread.
+
+``python -m tasks.worker --kinds stt,tts``; every other setting comes from the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+
+import structlog
+from celery import Celery, signals
+
+from app.broker import TASKS, queue_names
+from app.clock import new_id, now
+from app.db import queries
+from app.db.records import LoadedModel, Worker
+from app.jobs.services import Services, open_services
+from app.jobs.workers import configured
+from app.logs import set_up_logging
+from app.orphan import end_with_parent
+from app.settings import Settings
+from app.states import Capability
+from models import registry
+from models.base import ModelError, SpeechProvider
+from tasks.heartbeat import Heartbeat
+from tasks.runner import Runner
+
+log = structlog.get_logger()
+
+
+def load_models(
+    settings: Settings, capabilities: Sequence[Capability]
+) -> dict[Capability, SpeechProvider]:
+    """The configured models that load; one that fails leaves its place empty."""
+    providers: dict[Capability, SpeechProvider] = {}
+    for capability in capabilities:
+        if name := configured(settings, capability):
+            try:
+                providers[capability] = registry.load(name)
+            except (ModelError, OSError) as error:
+                log.error("model_not_loaded", capability=capability, model=name, error=str(error))
+    return providers
+
+
+def describe(worker_id: str, state: str, providers: dict[Capability, SpeechProvider]) -> Worker:
+    moment = now()
+    return Worker(
+        id=worker_id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        state=state,
+        started_at=moment,
+        seen_at=moment,
+        models=tuple(_describe_model(provider) for provider in providers.values()),
+    )
+
+
+def _describe_model(provider: SpeechProvider) -> LoadedModel:
+    info = provider.info
+    return LoadedModel(
+        name=info.name,
+        family=info.family,
+        capabilities=tuple(Capability(item) for item in sorted(info.capabilities)),
+        revision=info.revision,
+        multilingual=info.multilingual,
+        voices=info.voices,
+    )
+
+
+def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> None:
+    """Run until SIGTERM; the job in hand is handed back at its next checkpoint."""
+    draining = threading.Event()
+    runner = Runner(
+        services=services, worker_id=new_id("wkr"), providers=providers, draining=draining
+    )
+    register(services.celery, runner)
+    signals.worker_shutting_down.connect(lambda **_: draining.set(), weak=False)
+    with services.database.writing() as connection:
+        queries.put_worker(connection, describe(runner.worker_id, "ready", providers))
+    heartbeat = Heartbeat(runner)
+    heartbeat.start()
+    log.info(
+        "worker_ready", worker=runner.worker_id, models=[p.info.name for p in providers.values()]
+    )
+    try:
+        services.celery.worker_main(
+            [
+                "worker",
+                "--queues=" + ",".join(queue_names(list(providers))),
+                f"--hostname={runner.worker_id}@%h",
+                "--loglevel=WARNING",
+                "--without-gossip",
+                "--without-mingle",
+            ]
+        )
+    finally:
+        heartbeat.stop()
+        with services.database.writing() as connection:
+            queries.delete_worker(connection, runner.worker_id)
+
+
+def register(celery: Celery, runner: Runner) -> None:
+    """One Celery task for each kind of job, so that Flower tells them apart."""
+    for name in TASKS.values():
+        celery.task(name=name)(runner.run)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="voxqueue worker")
+    parser.add_argument("--kinds", default="stt,tts", help="stt, tts or both")
+    kinds = parser.parse_args().kinds
+    settings = Settings()
+    set_up_logging(settings)
+    end_with_parent()
+    capabilities = [Capability(kind) for kind in kinds.split(",")]
+    with open_services(settings) as services:
+        providers = load_models(settings, capabilities)
+        if not providers:
+            sys.exit("no model could be loaded: see the messages above")
+        serve(services, providers)
+
+
+if __name__ == "__main__":
+    main()
