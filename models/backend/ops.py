@@ -85,6 +85,25 @@ def snake(x: mx.array, alpha: mx.array) -> mx.array:
     return _rows_in_place(x, lambda rows: _snake(rows, per_channel))
 
 
+def attend(query: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+    """softmax(query keys) values: query (B, H, n, d) and scaled, keys and values (B, H, d, T)."""
+    if on_cpu():
+        return softmax(query @ keys) @ values.swapaxes(2, 3)
+    return mx.fast.scaled_dot_product_attention(
+        query, keys.swapaxes(2, 3), values.swapaxes(2, 3), scale=1.0
+    )
+
+
+def store(cache: mx.array, start: int, rows: mx.array) -> mx.array:
+    """Write rows (B, H, n, d) into an evaluated cache (B, H, capacity, d) from start; no copy."""
+    end = start + rows.shape[2]
+    if on_cpu():
+        view(cache)[:, :, start:end] = view(rows)
+    else:
+        cache[:, :, start:end] = rows
+    return cache
+
+
 def _in_place(x: mx.array, function: Callable[[Floats], object]) -> mx.array:
     return _spread(x, view(x).reshape(-1), function)
 

@@ -17,6 +17,7 @@ import mlx.core as mx
 
 from models.backend.device import backend, blas_threads, on_cpu
 
+ROWS = 125  # of attention at a time: the scores of all heads of a small model stay in the cache
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _thread = threading.local()
@@ -52,3 +53,27 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(
         backend().threads, thread_name_prefix="mlx", initializer=_start_worker
     )
+
+
+def over_batch(function: Callable[[mx.array], mx.array], batch: mx.array) -> mx.array:
+    """``function(batch)``; on a CPU item by item, whose activations the caches can hold."""
+    if not on_cpu():
+        return function(batch)
+    mx.eval(batch)
+    return mx.concatenate(each(lambda i: _evaluated(function(batch[i : i + 1])), range(len(batch))))
+
+
+def by_rows(function: Callable[..., mx.array], x: mx.array, *shared: mx.array) -> mx.array:
+    """``function(x, *shared)``, independent for each row (axis 1); on a CPU some rows at a time."""
+    if not on_cpu():
+        return function(x, *shared)
+    mx.eval(x, *shared)
+    starts = range(0, x.shape[1], ROWS)
+    return mx.concatenate(
+        each(lambda i: _evaluated(function(x[:, i : i + ROWS], *shared)), starts), axis=1
+    )
+
+
+def _evaluated(x: mx.array) -> mx.array:
+    mx.eval(x)
+    return x
