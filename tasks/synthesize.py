@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from itertools import islice
 from time import perf_counter
+from typing import BinaryIO, cast
 
 from app.audio.encode import WavWriter
 from app.storage import StoredBlob, keys
@@ -21,7 +22,8 @@ def synthesize(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
     utterances = provider.plan_speech(options["input"])
     if not utterances:
         raise InputRejected("no phonemes for the input text")
-    with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as file:
+    with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
+        file = cast("BinaryIO", spool)
         writer = WavWriter(file, sample_rate=provider.sample_rate)
         remaining, said = iter(utterances), 0
         while group := list(islice(remaining, UTTERANCES)):

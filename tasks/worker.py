@@ -43,7 +43,7 @@ def load_models(
             try:
                 providers[capability] = registry.load(name)
             except (ModelError, OSError) as error:
-                log.error("model_not_loaded", capability=capability, model=name, error=str(error))
+                log.warning("model_not_loaded", capability=capability, model=name, error=str(error))
     return providers
 
 

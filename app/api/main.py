@@ -52,6 +52,6 @@ async def _sweep_for_ever(services: Services) -> None:
     while True:
         try:
             await anyio.to_thread.run_sync(sweep, services, owner)
-        except Exception:  # noqa: BLE001 - whatever failed, the next round tries again
+        except Exception:  # whatever failed, the next round tries again
             log.exception("sweep_failed")
         await asyncio.sleep(services.settings.sweep_seconds)

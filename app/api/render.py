@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from app.db.records import Job
 from app.errors import Gone
 from app.jobs import formats
+from app.jobs.formats import Format, Rendered
 from app.jobs.services import Services
 from app.storage import BlobStore
 from models.transcript import Transcript
@@ -19,22 +20,23 @@ CHUNK = 1 << 18  # bytes sent at a time
 
 def event(services: Services, job: Job) -> Response:
     """The transcript event that llama-server's clients read."""
-    return JSONResponse(formats.transcript_event(transcript(services, job)))
+    return _response(formats.render_transcription(transcript(services, job)))
 
 
 def event_stream(services: Services, job: Job) -> Response:
-    frames = formats.transcript_frames(transcript(services, job))
+    frames = formats.transcription_events(transcript(services, job))
     return Response(
         "".join(frames), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
     )
 
 
 def translation(services: Services, job: Job) -> Response:
-    found = transcript(services, job)
-    wanted = job.options.get("response_format", "json")
-    if wanted == "text":
-        return Response(found.text, media_type="text/plain; charset=utf-8")
-    return JSONResponse(formats.translation(found, verbose=wanted == "verbose_json"))
+    wanted = Format(job.options.get("response_format", Format.JSON))
+    return _response(formats.render_translation(transcript(services, job), wanted))
+
+
+def transcript_as(services: Services, job: Job, wanted: Format) -> Response:
+    return _response(formats.render(transcript(services, job), wanted))
 
 
 def wav(services: Services, job: Job) -> Response:
@@ -52,6 +54,10 @@ def transcript(services: Services, job: Job) -> Transcript:
             return Transcript.from_json(json.load(file))
     except FileNotFoundError:
         raise Gone from None
+
+
+def _response(rendered: Rendered) -> Response:
+    return Response(rendered.body, media_type=rendered.media_type)
 
 
 def _output_key(job: Job) -> str:

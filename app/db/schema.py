@@ -39,7 +39,7 @@ def current(database: Database) -> str | None:
 
 
 def migrate(database: Database, revision: str = "head") -> None:
-    """Upgrade (or, to an older revision, downgrade) in one transaction; several may call at once."""
+    """Upgrade (or, to an older revision, downgrade) in one transaction; safe to call twice."""
     with database.writing() as connection:
         lock(connection, "schema")
         config = _config(connection)

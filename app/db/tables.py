@@ -39,7 +39,7 @@ class UtcDateTime(TypeDecorator[datetime]):
             return value
         return value.astimezone(UTC).replace(tzinfo=None)
 
-    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - the base class calls it so
         if value is None:
             return None
         aware: datetime = value if value.tzinfo else value.replace(tzinfo=UTC)

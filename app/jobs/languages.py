@@ -12,9 +12,9 @@ km khmer|kn kannada|ko korean|la latin|lb luxembourgish|ln lingala|lo lao|lt lit
 mg malagasy|mi maori|mk macedonian|ml malayalam|mn mongolian|mr marathi|ms malay|mt maltese
 my myanmar|ne nepali|nl dutch|nn nynorsk|no norwegian|oc occitan|pa punjabi|pl polish|ps pashto
 pt portuguese|ro romanian|ru russian|sa sanskrit|sd sindhi|si sinhala|sk slovak|sl slovenian
-sn shona|so somali|sq albanian|sr serbian|su sundanese|sv swedish|sw swahili|ta tamil|te telugu|tg tajik
-th thai|tk turkmen|tl tagalog|tr turkish|tt tatar|uk ukrainian|ur urdu|uz uzbek|vi vietnamese
-yi yiddish|yo yoruba|yue cantonese|zh chinese
+sn shona|so somali|sq albanian|sr serbian|su sundanese|sv swedish|sw swahili|ta tamil
+te telugu|tg tajik|th thai|tk turkmen|tl tagalog|tr turkish|tt tatar|uk ukrainian|ur urdu|uz uzbek
+vi vietnamese|yi yiddish|yo yoruba|yue cantonese|zh chinese
 """
 LANGUAGES: dict[str, str] = dict(
     entry.split(" ", 1) for entry in _NAMES.strip().replace("\n", "|").split("|")
