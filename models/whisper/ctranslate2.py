@@ -118,8 +118,9 @@ class _Reader:
 
     def _string(self) -> str:
         (length,) = self._unpack("<H")
-        (raw,) = self._unpack(f"<{length}s")
-        return str(raw.rstrip(b"\0").decode())
+        raw = self.data[self.position : self.position + length]
+        self.position += length
+        return raw.rstrip(b"\0").decode()
 
     def _unpack(self, layout: str) -> tuple[int, ...]:
         values = struct.unpack_from(layout, self.data, self.position)

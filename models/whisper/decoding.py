@@ -98,7 +98,7 @@ class Search:
         self.random = np.random.default_rng(SEED)
 
     def begin(self, prompt: list[int], tokenizer: Tokenizer, limit: int) -> None:
-        """Read the prompt at once; the model's word on silence is its guess after the start token."""
+        """Read the prompt at once; whether a window is silent shows after the start token."""
         rows = len(self.results)
         self.cache = self.decoder.new_cache(rows, len(prompt) + limit)
         states = self.decoder(mx.array([prompt] * rows), self.audio, self.cache)

@@ -73,7 +73,7 @@ def _ctranslate2(path: Path) -> Checkpoint:
 
 def _hugging_face(path: Path, config: dict[str, Any]) -> Checkpoint:
     files = tuple(_shards(path))
-    tensors = {}
+    tensors: Tensors = {}
     for file in files:
         tensors |= {rename(name, HF_RENAMES): value for name, value in load_arrays(file).items()}
     for name in ("encoder.conv1.weight", "encoder.conv2.weight"):

@@ -50,8 +50,9 @@ def _frames(samples: Samples, count: int) -> Floats:
 
 
 def _power(frames: Floats) -> Floats:
-    spectrum = np.fft.rfft(frames * hann())
-    return spectrum.real**2 + spectrum.imag**2
+    spectrum = np.fft.rfft(frames * hann())  # in float32, as its argument
+    power: Floats = (spectrum.real**2 + spectrum.imag**2).astype(np.float32, copy=False)
+    return power
 
 
 @cache

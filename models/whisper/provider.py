@@ -97,11 +97,15 @@ class WhisperProvider:
         nothing = WindowTranscript(text="", language=language or FALLBACK_LANGUAGE)
         return [found.get(number, nothing) for number in range(len(checked))]
 
-    def plan_speech(self, text: str) -> list[Utterance]:
+    def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
         raise NotSupported(f"{self.info.name} does not speak")
 
     def synthesize(
-        self, utterances: Sequence[Utterance], *, voice: str | None, speed: float
+        self,
+        utterances: Sequence[Utterance],  # noqa: ARG002 -- the protocol's
+        *,
+        voice: str | None,  # noqa: ARG002 -- the protocol's
+        speed: float,  # noqa: ARG002 -- the protocol's
     ) -> list[Samples]:
         raise NotSupported(f"{self.info.name} does not speak")
 

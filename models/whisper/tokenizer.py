@@ -17,10 +17,9 @@ from models.base import CheckpointError, Task
 
 FALLBACK_LANGUAGE = "en"
 LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
-SYMBOLS = (
-    *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
-    *["<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('", '("', "((", "))", "(((", ")))", "[[", "]]", "{{", "}}", "♪♪", "♪♪♪"],
-)
+SINGLE_SYMBOLS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
+JOINED_SYMBOLS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪"
+SYMBOLS = (*SINGLE_SYMBOLS, *JOINED_SYMBOLS.split())
 MUSIC = "♩♪♫♬♭♮♯"  # of several tokens each: the first, which they share, is suppressed
 NOT_FIRST = (" -", " '")  # fine within words
 CONTROLS = (
@@ -68,7 +67,7 @@ class Tokenizer:
 
     @cached_property
     def suppressed(self) -> list[int]:
-        """Never generated: symbols of things not spoken, controls, and what the model has no use of."""
+        """Never generated: symbols of what is not spoken, and controls."""
         controls = (self._find(*names) for names in CONTROLS)
         return sorted({*self._non_speech(), *(i for i in controls if i is not None)})
 

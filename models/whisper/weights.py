@@ -134,7 +134,7 @@ def _refuse(what: str, names: list[str], path: Path) -> None:
 
 
 def sinusoids(length: int, size: int) -> mx.array:
-    """The encoder's positions: sines, then cosines, of wavelengths from 2 pi to 10,000 times that."""
+    """The encoder's positions: sines, then cosines, of wavelengths from 2 pi to 20,000 pi."""
     rates = np.exp(-np.log(10_000) / (size // 2 - 1) * np.arange(size // 2))
     angles = np.arange(length)[:, None] * rates[None]
     return mx.array(np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32))
