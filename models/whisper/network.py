@@ -179,7 +179,7 @@ def causal_mask(tokens: int, end: int) -> mx.array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossAttention:
-    a tenth of the encoder's time and 12 times the memory, and one product a window, whose rows are
+    """Attention to the audio, its key and value matrices moved to the query's and result's side.
 
     (q K^T) = (q W_k) X^T and (P V) = (P X) W_v: no keys and values for each layer, which would take
     a tenth of the encoder's time and 12 times the memory, and one product a window with all heads
