@@ -5,7 +5,9 @@ pip and npm know the registries' addresses, mirrors, proxies and certificates; n
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,15 @@ from pathlib import Path
 from models.catalog import Package
 from models.checksums import check
 from models.sources.base import Progress, SourceUnavailable, watched
+
+CAUSES = (
+    r"Failed to [^'\"]+",  # pip: no connection, no name
+    r"(?<=connection broken by ).+",  # pip: certificates and the like
+    r"(?<=reason: ).+",  # npm
+    r"No matching .+",
+    r"No module named pip",
+)
+"""What pip and npm print between many other lines when a download fails, best first."""
 
 
 def has_client(package: Package) -> bool:
@@ -46,8 +57,10 @@ def _run(package: Package, scratch: Path) -> None:
         cwd=scratch,
         env=os.environ | {"TMPDIR": str(scratch)},  # pip downloads there first: progress is seen
     )
+    if "no space left" in result.stderr.lower():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if result.returncode:
-        raise SourceUnavailable(f"{command[0]} got no {_title(package)}: {_reason(result)}")
+        raise SourceUnavailable(f"no {_title(package)}: {_reason(result.stderr)}")
 
 
 def _pip(package: Package, scratch: Path) -> list[str]:
@@ -58,17 +71,18 @@ def _pip(package: Package, scratch: Path) -> list[str]:
 
 
 def _npm(package: Package, scratch: Path) -> list[str]:
-    options = ["--silent=false", "--loglevel=error", "--fetch-retries=1"]
+    options = ["--loglevel=error", "--fetch-retries=1"]
     target = ["--pack-destination", str(scratch)]
     return ["npm", "pack", *options, *target, f"{package.name}@{package.version}"]
 
 
-def _reason(result: subprocess.CompletedProcess[str]) -> str:
-    """The last line that the client calls an error, else its last line."""
-    lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or [f"exit status {result.returncode}"])[-1]
+def _reason(output: str) -> str:
+    """The one line of a client's output that tells why; else its last line."""
+    for cause in CAUSES:
+        if found := re.search(cause, output):
+            return found[0].strip()
+    return output.strip().rpartition("\n")[2] or "it said nothing"
 
 
 def _title(package: Package) -> str:
-    return f"{package.name} {package.version}"
+    return f"{package.name} {package.version} from {package.registry}"
