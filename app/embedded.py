@@ -58,8 +58,8 @@ class EmbeddedValkey:
             "yes",
             "--save",
             "",
-            "--loglevel",
-            "warning",
+            "--logfile",
+            str(self.directory / "valkey.log"),
         ]
 
 
