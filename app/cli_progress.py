@@ -13,7 +13,6 @@ from rich.progress import (
     ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
-    TransferSpeedColumn,
 )
 
 from models.sources.base import Report, megabytes
@@ -44,8 +43,7 @@ class PullProgress:
 def _columns() -> tuple[ProgressColumn, ...]:
     return (
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=16),
         DownloadColumn(),
-        TransferSpeedColumn(),
         TimeRemainingColumn(),
     )

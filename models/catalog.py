@@ -10,7 +10,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -75,7 +75,7 @@ class CatalogEntry:
     packages: tuple[Package, ...] = ()
     importer: str | None = None
     """Which importer (models/sources/packages.py) builds the files that have no parts."""
-    bytes: int = field(default=0)
+    bytes: int = 0
     """Size on disk."""
 
 

