@@ -11,7 +11,6 @@ from celery import Celery
 from kombu import Queue
 from kombu.exceptions import OperationalError
 
-from app.db.records import Job
 from app.states import Capability, Kind, Lane
 
 TASKS = {
@@ -74,10 +73,10 @@ def make_celery(broker_url: str, prefix: str) -> Celery:
     return celery
 
 
-def send(celery: Celery, job: Job) -> None:
+def send(celery: Celery, job_id: str, *, kind: Kind, queue: str) -> None:
     """Ring for the job; raises BrokerDown within about half a second when nobody is there."""
     try:
-        celery.send_task(TASKS[job.kind], args=[job.id], queue=job.queue)
+        celery.send_task(TASKS[kind], args=[job_id], queue=queue)
     except (OperationalError, OSError) as error:
         raise BrokerDown(str(error)) from error
 

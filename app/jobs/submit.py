@@ -101,7 +101,7 @@ def _drop_input(services: Services, job: Job) -> None:
 def _ring(services: Services, job: Job) -> Job:
     """Send the message. Without a broker a waiting caller is told; any other job waits for it."""
     try:
-        broker.send(services.celery, job)
+        broker.send(services.celery, job.id, kind=job.kind, queue=job.queue)
     except broker.BrokerDown as error:
         if not job.sync:
             return job  # the sweeper sends it

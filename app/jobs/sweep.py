@@ -107,7 +107,7 @@ def resend(services: Services, moment: datetime) -> None:
 
 def ring(services: Services, job: Job) -> None:
     try:
-        broker.send(services.celery, job)
+        broker.send(services.celery, job.id, kind=job.kind, queue=job.queue)
     except broker.BrokerDown as error:
         log.warning("broker_down", job_id=job.id, error=str(error))
         return
