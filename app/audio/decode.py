@@ -120,6 +120,8 @@ def _flac_frames(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> It
     except soundfile.LibsndfileError as error:
         if geometry.frames is None or end < geometry.frames:  # else a tag after the last frame
             raise _corrupt(f"flac stream ended abnormally: {_why(error)}") from error
+    if geometry.frames and not end:
+        raise _corrupt("flac stream ended abnormally: no audio frame")
 
 
 def _mp3_frames(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> Iterator[Positioned]:

@@ -51,7 +51,7 @@ def plan(
         held.append(block)
         length += len(block)
         while length > size:
-            samples = np.concatenate(held)
+            samples = held[0] if len(held) == 1 else np.concatenate(held)
             cut = quiet_cut(samples[:size], rate=rate)
             yield Window(number=number, start=start, samples=samples[:cut])
             held, length = [samples[cut:]], length - cut
@@ -65,10 +65,8 @@ def quiet_cut(samples: Samples, *, rate: int = RATE) -> int:
     frame = max(1, int(FRAME_SECONDS * rate))
     count = len(samples) // frame
     power = np.square(samples[: count * frame].reshape(count, frame), dtype=np.float64).mean(axis=1)
-    if not count or (quiet := _quiet(power)) is None:
-        return len(samples)
-    first = max(1, count - int(SEARCH_SECONDS / FRAME_SECONDS), count // 2)
-    runs = _runs(quiet[first:])
+    first = max(count // 2, count - int(SEARCH_SECONDS / FRAME_SECONDS))
+    runs = _runs(_quiet(power, first))
     for least in PAUSES_SECONDS:
         pauses = [(a, b) for a, b in runs if (b - a) * FRAME_SECONDS >= least]
         if pauses:
@@ -78,14 +76,16 @@ def quiet_cut(samples: Samples, *, rate: int = RATE) -> int:
     return len(samples)
 
 
-def _quiet(power: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Frames that are pauses; None where nothing stands out, as in a steady tone."""
-    floor, loud = np.maximum(np.percentile(power, (5, 95)), FAINT)
-    if loud < 4 * floor:
-        return None
-    # 6 dB over the noise floor, or 35 dB under speech where the floor is digital silence.
-    threshold = float(min(max(4 * floor, loud / 3000), loud / 4))
-    return np.less_equal(power, threshold)
+def _quiet(power: NDArray[np.float64], first: int) -> NDArray[np.bool_]:
+    """Which frames from `first` are pauses; none where nothing stands out, as in a steady tone."""
+    searched = power[first:]
+    if len(searched) < 2:
+        return np.zeros(len(searched), np.bool_)
+    floor = max(FAINT, float(np.min(searched[1:] + searched[:-1]) / 2))
+    loud = max(FAINT, float(np.percentile(power, 95)))
+    # 6 dB over the deepest dip, or 35 dB under the speech where that is digital silence.
+    threshold = min(max(4 * floor, loud / 3000), loud / 4)
+    return np.less_equal(searched, threshold) & (loud >= 4 * floor)
 
 
 def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -102,7 +102,7 @@ def stitch(
     model: str = "",
 ) -> Transcript:
     """Join windows, each with its start in seconds, in the order given."""
-    ends = [start for start, _ in parts[1:]] + [duration]
+    ends = [*(start for start, _ in parts[1:]), duration][: len(parts)]
     spans = [
         _segments(start, end, window) for (start, window), end in zip(parts, ends, strict=True)
     ]
