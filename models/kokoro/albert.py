@@ -25,12 +25,12 @@ class LayerNorm:
 class Attention:
     def __init__(self, weights: Weights, name: str, width: int, heads: int) -> None:
         self._heads, self._size = heads, width // heads
-        parts = [
-            weights.linear(f"{name}.{part}", width, width) for part in ("query", "key", "value")
-        ]
-        parts[0] = tuple(item * self._size**-0.5 for item in parts[0])  # type: ignore[assignment]  # a pair stays a pair
-        self._weight = mx.concatenate([weight for weight, _ in parts], axis=1)
-        self._bias = mx.concatenate([bias for _, bias in parts])
+        scale = self._size**-0.5  # of the scores, folded into the query
+        query, query_bias = weights.linear(f"{name}.query", width, width)
+        key, key_bias = weights.linear(f"{name}.key", width, width)
+        value, value_bias = weights.linear(f"{name}.value", width, width)
+        self._weight = mx.concatenate([query * scale, key, value], axis=1)
+        self._bias = mx.concatenate([query_bias * scale, key_bias, value_bias])
         self._dense = Linear(weights, f"{name}.dense", width, width)
 
     def __call__(self, x: mx.array) -> mx.array:

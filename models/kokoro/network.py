@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.backend import mx
-from models.backend.ops import Floats, sigmoid, view
+from models.backend.ops import Floats, sigmoid
 from models.kokoro.albert import Albert
 from models.kokoro.config import KokoroConfig
 from models.kokoro.layers import AdaptiveLayerNorm, Linear, ResidualBlock, leaky

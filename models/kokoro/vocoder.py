@@ -71,8 +71,12 @@ class SnakeBlock:
             step
             for n, dilation in enumerate(dilations)
             for step in (
-                SnakeConvolution(weights, name, f"1.{n}", channels, kernel, dilation, style),
-                SnakeConvolution(weights, name, f"2.{n}", channels, kernel, 1, style),
+                SnakeConvolution(
+                    weights, name, f"1.{n}", channels, kernel=kernel, dilation=dilation, style=style
+                ),
+                SnakeConvolution(
+                    weights, name, f"2.{n}", channels, kernel=kernel, dilation=1, style=style
+                ),
             )
         ]
 
@@ -89,6 +93,7 @@ class SnakeConvolution:
         name: str,
         place: str,
         channels: int,
+        *,
         kernel: int,
         dilation: int,
         style: int,

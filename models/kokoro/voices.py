@@ -50,13 +50,14 @@ class Voices:
             raise ModelError(f"voice {name!r} is not in {self._folder}")
         file = self._files[name]
         try:
-            pack = mx.load(str(file))["voice"].astype(mx.float32)
+            tensors = mx.load(str(file))
         except (OSError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"{file}: {error}") from error
-        except KeyError as error:
-            raise CheckpointError(f"{file}: no tensor 'voice'") from error
+        pack = tensors.get("voice") if isinstance(tensors, dict) else None
+        if not isinstance(pack, mx.array):
+            raise CheckpointError(f"{file}: no tensor 'voice'")
         if pack.ndim != 3 or pack.shape[1:] != (1, 2 * self._style):
             raise CheckpointError(
                 f"{file}: voice is {list(pack.shape)}, expected [n, 1, {2 * self._style}]"
             )
-        return pack
+        return pack.astype(mx.float32)

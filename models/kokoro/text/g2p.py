@@ -4,13 +4,16 @@ Owns what depends on a word's neighbours: weak forms, parts of speech by simple 
 characters of the checkpoint's vocabulary leave it. It knows nothing of utterances.
 """
 
+# ruff: noqa: SIM905 -- a row of words reads better than a column of strings
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from models.kokoro.text.lexicon import VOWELS, Context, Lexicon
-from models.kokoro.text.reading import Role, Spoken, read
+from models.kokoro.text.reading import read
+from models.kokoro.text.spoken import Role, Spoken
 
 SENTENCE_ENDS = frozenset(".!?…")
 PAUSES = frozenset(";:,.!?—…")
@@ -23,6 +26,17 @@ BEFORE_NOUN = frozenset("the a an my your his her its our their no some any ever
 BEFORE_PARTICIPLE = frozenset(
     "have has had having been i've you've we've they've he'd she'd".split()
 )
+WEAK = {
+    "a": ("ɐ", "ɐ", "ɐ"),
+    "A": ("ˈA", "ɐ", "ɐ"),
+    "an": ("ɐn", "ɐn", "ɐn"),
+    "the": ("ðə", "ði", "ðə"),
+    "to": ("tu", "tʊ", "tə"),
+    "in": ("ˈɪn", "ɪn", "ɪn"),
+    "I": ("ˌI", "ˌI", "ˌI"),
+    "am": ("æm", "ɐm", "ɐm"),
+}
+"""Before a pause, before a vowel, before a consonant."""
 AS_SPOKEN = str.maketrans({"ɾ": "T", "ʔ": "t"})
 """The lexicon's flap and glottal stop, as version 1.0 of the network was taught them."""
 
@@ -106,24 +120,13 @@ def _is_pause(one: Spoken) -> bool:
 
 def _weak_form(word: str, following: str) -> str | None:
     """The little words whose sound hangs on what comes next."""
+    forms = WEAK.get(word) or (WEAK.get(word.lower()) if word.istitle() else None)
+    if forms is None:
+        return None
+    if not following or following[0] in PAUSES:
+        return forms[0]
     sound = next((c for c in following if c.isalpha()), "")
-    pause, vowel = not following or following[0] in PAUSES, sound in VOWELS
-    match word.lower():
-        case "a":
-            return None if word == "A" and pause else "ɐ"
-        case "an":
-            return "ɐn"
-        case "the":
-            return "ði" if vowel and not pause else "ðə"
-        case "to":
-            return "tu" if pause else ("tʊ" if vowel else "tə")
-        case "in" if word != "IN":
-            return "ˈɪn" if pause else "ɪn"
-        case "i" if word == "I":
-            return "ˌI"
-        case "am" if word == "am":
-            return "æm" if pause else "ɐm"
-    return None
+    return forms[1 if sound in VOWELS else 2]
 
 
 def _tag(before: str) -> str:

@@ -28,7 +28,8 @@ ADDRESS = re.compile(
 )
 OPENERS = "([{<\"'“‘*_`«"
 CLOSERS = ".,;:!?)]}>\"'”’*_`»…"
-LETTER = r"[^\W\d_]"
+LETTER = r"[^\W\d_²³¹¼-¾⁰-₉⅐-⅟①-⒛]"
+"""Python counts superscripts and fractions as word characters too."""
 LEXEME = re.compile(
     rf"(?P<dotted>[A-Za-z](?:\.[A-Za-z])++(?![A-Za-z'’])\.?|[Pp]h\.[Dd]\b\.?)"
     rf"|(?P<word>{LETTER}(?:{LETTER}|[\u0300-\u036f])*+(?:['’ʼ＇-]{LETTER}++)*+)"

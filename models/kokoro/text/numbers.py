@@ -1,5 +1,7 @@
 """Numbers in English words. Pure functions of digits; they know nothing of what is counted."""
 
+# ruff: noqa: SIM905 -- a row of words reads better than a column of strings
+
 from __future__ import annotations
 
 ONES = (

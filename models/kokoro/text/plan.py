@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from models.base import Utterance
 from models.kokoro.text.g2p import OPENING, Unit
-from models.kokoro.text.reading import Role
+from models.kokoro.text.spoken import Role
 
 LIMIT = 510
 """Phonemes: the network's 512 positions less the pad at either end."""

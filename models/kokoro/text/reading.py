@@ -8,39 +8,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from models.kokoro.text import numbers, tables
 from models.kokoro.text.lexemes import Kind, Lexeme, lexemes
+from models.kokoro.text.quantities import ROMAN, number_words, price, rises, roman
+from models.kokoro.text.scripts import in_latin
+from models.kokoro.text.spoken import Role, Spoken, words
 
-ROMAN = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
-GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 ADDRESS_PART = re.compile(r"[^\W\d_]{1,40}+|\d{1,40}+|.", re.DOTALL)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*+://", re.IGNORECASE)
 DASHES = frozenset("-–—‒−")
-SCRIPTS = {"cjk": "Chinese", "hiragana": "", "katakana": "", "hangul": ""}
-"""Scripts whose name differs from Unicode's; an empty one is read by the names of its letters."""
-
-
-class Role(StrEnum):
-    WORD = "word"
-    LETTERS = "letters"
-    """To be named one by one."""
-    MARK = "mark"
-    UNREADABLE = "unreadable"
-    """Says what stands there instead of reading it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
-    role: Role
-    text: str
-    start: int
-    end: int
-    """Of the lexemes it came from, in the source."""
-
-
 NOTHING = Lexeme(kind=Kind.MARK, text="", start=0, end=0, spaced=True)
 Reading = tuple[int, list[tuple[Role, str]]]
 """Lexemes consumed, and what is said for them."""
@@ -48,10 +25,6 @@ Reading = tuple[int, list[tuple[Role, str]]]
 
 def read(text: str) -> list[Spoken]:
     return list(Reader(lexemes(text)).spoken())
-
-
-def words(text: str) -> list[tuple[Role, str]]:
-    return [(Role.WORD, word) for word in text.split()]
 
 
 class Reader:
@@ -87,7 +60,7 @@ class Reader:
             reading = rule(at)
             if reading is not None:
                 return reading
-        return 1, _word(lexeme.text) if lexeme.kind is Kind.WORD else []
+        return 1, in_latin(lexeme.text) if lexeme.kind is Kind.WORD else []
 
     def _at(self, at: int) -> Lexeme:
         return self._found[at] if 0 <= at < len(self._found) else NOTHING
@@ -168,10 +141,12 @@ class Reader:
         if not self._joined(at + 1, "-–‒−", Kind.NUMBER):
             return None
         first, dash, second = (self._at(at + n).text for n in range(3))
-        if dash == "-" and not _rises(first, second):
-            return 2, words(" ".join(numbers.spelled(first) if first.isdigit() else _number(first)))
+        if dash == "-" and not rises(first, second):
+            return 2, words(
+                " ".join(numbers.spelled(first) if first.isdigit() else number_words(first))
+            )
         taken, said = self._amount(at + 2)
-        return taken + 2, [*words(" ".join([*_number(first), "to"])), *said]
+        return taken + 2, [*words(" ".join([*number_words(first), "to"])), *said]
 
     def _amount(self, at: int) -> Reading:
         """A number and what it counts: 1st, 1990s, 40%, 60°C, 5 km, 5€."""
@@ -180,9 +155,9 @@ class Reader:
         if suffix in ("st", "nd", "rd", "th") and text.replace(",", "").isdigit():
             return 2, words(" ".join(numbers.ordinal(text.replace(",", ""))))
         if suffix in ("s", "'s"):
-            return 2, words(" ".join(numbers.plural(_number(text, year=True))))
+            return 2, words(" ".join(numbers.plural(number_words(text, year=True))))
         taken, unit = self._unit(at + 1, one=text == "1")
-        said = _number(text, year=not unit)
+        said = number_words(text, year=not unit)
         return 1 + taken, words(" ".join([*said, *unit.split()]))
 
     def _unit(self, at: int, *, one: bool) -> tuple[int, str]:
@@ -245,7 +220,7 @@ class Reader:
             return None
         if not before.text[0].isupper() or before.text.isupper():
             return None
-        return 1, words(" ".join(numbers.cardinal(str(_roman_value(text)))))
+        return 1, words(" ".join(numbers.cardinal(str(roman(text)))))
 
     def _month_day(self, at: int) -> Reading | None:
         """November 29 is November twenty ninth."""
@@ -279,17 +254,18 @@ class Reader:
         if currency is None or not self._joined(at + 1, Kind.NUMBER):
             return None
         number, taken, before = self._at(at + 1).text, 2, ""
-        if self._joined(at + 2, "-–", Kind.NUMBER):
-            before, number, taken = f"{' '.join(_number(number))} to ", self._at(at + 3).text, 4
-        elif self._joined(at + 2, "-–", self._at(at).text, Kind.NUMBER):
-            before, number, taken = f"{' '.join(_number(number))} to ", self._at(at + 4).text, 5
+        for dashed in (("-–", Kind.NUMBER), ("-–", self._at(at).text, Kind.NUMBER)):
+            if self._joined(at + 2, *dashed):
+                before = f"{' '.join(number_words(number))} to "
+                taken = 2 + len(dashed)
+                number = self._at(at + taken - 1).text
         follower = self._at(at + taken).text
         if follower in tables.MAGNITUDES and (
             len(follower) > 3 or self._joined(at + taken, Kind.WORD)
         ):
-            said = [*_number(number), tables.MAGNITUDES[follower], currency.many]
+            said = [*number_words(number), tables.MAGNITUDES[follower], currency.many]
             return taken + 1, words(before + " ".join(said))
-        return taken, words(before + " ".join(_price(number, currency)))
+        return taken, words(before + " ".join(price(number, currency)))
 
     def _point(self, at: int) -> Reading | None:
         """.5"""
@@ -312,8 +288,7 @@ class Reader:
         if (
             text not in tables.BEFORE_NUMBER
             or after.spaced
-            or before.kind is Kind.WORD
-            and not self._at(at).spaced
+            or (before.kind is Kind.WORD and not self._at(at).spaced)
         ):
             return None
         return 1, words(tables.BEFORE_NUMBER[text])
@@ -327,79 +302,44 @@ class Reader:
         return 1, [(Role.MARK, "—")] if pause and not lexeme.fresh else []
 
     def _symbol(self, at: int) -> Reading:
-        lexeme, before, after = self._at(at), self._at(at - 1), self._at(at + 1)
-        text = lexeme.text
-        if text == "." and before.kind is Kind.WORD and self._joined(at + 1, Kind.WORD):
-            if after.text[0].islower() and not lexeme.spaced:
-                return 1, words("dot")
-        if set(text) == {"."}:
-            return 1, [(Role.MARK, "." if len(text) == 1 else "…")]
-        if text == '"':
-            opens = lexeme.spaced or before.text in ("(", "[", "—", "“")
-            return 1, [(Role.MARK, "“" if opens else "”")]
-        if text in tables.PUNCTUATION:
-            return 1, [(Role.MARK, tables.PUNCTUATION[text])]
-        if text in tables.CURRENCIES:
-            return 1, words(tables.CURRENCIES[text].many)
-        if text == "/" and not lexeme.spaced and not after.spaced and after is not NOTHING:
-            return 1, words("slash")
-        return 1, words(tables.SYMBOLS.get(text, ""))
+        mark = self._mark(at)
+        return 1, [(Role.MARK, mark)] if mark else words(self._called(at))
 
+    def _mark(self, at: int) -> str:
+        lexeme, before = self._at(at), self._at(at - 1)
+        if lexeme.text == '"':
+            return "“" if lexeme.spaced or before.text in ("(", "[", "—", "“") else "”"
+        if set(lexeme.text) == {"."}:
+            return ("" if self._inside_name(at) else ".") if len(lexeme.text) == 1 else "…"
+        return tables.PUNCTUATION.get(lexeme.text, "")
 
-def _rises(first: str, second: str) -> bool:
-    """Whether two numbers joined by a hyphen are a range, not a telephone number."""
-    plain = [part.replace(",", "") for part in (first, second)]
-    try:
-        low, high = map(float, plain)
-    except ValueError:
-        return False
-    return low < high and not (len(plain[0]) == 3 and len(plain[1]) == 4) and plain[0][0] != "0"
+    def _inside_name(self, at: int) -> bool:
+        """The dot of node.js, but not one that only lacks its space."""
+        return (
+            self._at(at - 1).kind is Kind.WORD
+            and self._joined(at, ".", Kind.WORD)
+            and self._at(at + 1).text[0].islower()
+        )
 
-
-def _number(text: str, *, year: bool = False) -> list[str]:
-    """The words of a number lexeme: digits, groups of three, a decimal, or parts one by one."""
-    if text.isdigit():
-        return numbers.year(text) if year and numbers.is_year(text) else numbers.cardinal(text)
-    whole, _, fraction = text.partition(".")
-    if fraction.isdigit() and (whole.isdigit() or GROUPED.fullmatch(whole)):
-        return numbers.decimal(whole.replace(",", ""), fraction)
-    if GROUPED.fullmatch(text):
-        return numbers.cardinal(text.replace(",", ""))
-    parts = [" ".join(numbers.cardinal(part)) for part in re.split("[.,]", text) if part]
-    return (" point " if "." in text else " ").join(parts).split()
-
-
-def _price(number: str, currency: tables.Currency) -> list[str]:
-    whole, _, fraction = number.partition(".")
-    if not (len(fraction) == 2 and fraction.isdigit()):
-        return [*_number(number), currency.one if number == "1" else currency.many]
-    units, parts = int(whole.replace(",", "")), int(fraction)
-    said = (
-        [*_number(whole), currency.one if units == 1 else currency.many]
-        if units or not parts
-        else []
-    )
-    if parts:
-        said += ["and"] * bool(said) + numbers.cardinal(str(parts))
-        said.append(currency.part if parts == 1 else currency.parts)
-    return said
-
-
-def _roman_value(text: str) -> int:
-    values = [{"I": 1, "V": 5, "X": 10}[letter] for letter in text]
-    return sum(
-        -value if value < following else value
-        for value, following in zip(values, [*values[1:], 0], strict=True)
-    )
+    def _called(self, at: int) -> str:
+        lexeme, after = self._at(at), self._at(at + 1)
+        if lexeme.text in tables.CURRENCIES:
+            return tables.CURRENCIES[lexeme.text].many
+        if lexeme.text == "/":
+            return "" if lexeme.spaced or after.spaced else "slash"
+        if lexeme.text == ".":
+            return "dot"
+        digit = unicodedata.digit(lexeme.text, -1) if len(lexeme.text) == 1 else -1
+        return tables.SYMBOLS.get(lexeme.text, numbers.ONES[digit] if digit >= 0 else "")
 
 
 def _address(lexeme: Lexeme) -> Iterator[Spoken]:
-    """example dot com slash path; the scheme is left out, each part keeps its own place."""
+    """Said as "example dot com slash path", without the scheme; each part has its own place."""
     scheme = SCHEME.match(lexeme.text)
     for part in ADDRESS_PART.finditer(lexeme.text, scheme.end() if scheme else 0):
         text = part[0]
         said = (
-            _word("www".upper() if text == "www" else text)
+            in_latin("www".upper() if text == "www" else text)
             if text[0].isalpha()
             else words(
                 " ".join(numbers.cardinal(text))
@@ -414,32 +354,3 @@ def _address(lexeme: Lexeme) -> Iterator[Spoken]:
                 start=lexeme.start + part.start(),
                 end=lexeme.start + part.end(),
             )
-
-
-def _word(text: str) -> list[tuple[Role, str]]:
-    """A word in letters that the lexicon and the letter rules know."""
-    if text.isascii():
-        return [(Role.WORD, text)]
-    if len(text) == 1 and text.lower() in tables.GREEK:
-        return words(tables.GREEK[text.lower()])
-    latin = "".join(map(_latin, text))
-    if latin.replace("'", "").replace("-", ""):
-        return [(Role.WORD, latin)]
-    script = unicodedata.name(text[0], "UNKNOWN").split()[0].lower()
-    return [(Role.UNREADABLE, name) for name in (SCRIPTS.get(script, script), "characters")]
-
-
-def _latin(letter: str) -> str:
-    """Letters for a letter; none where only the name of its script can be told."""
-    if letter.isascii():
-        return letter
-    plain = "".join(c for c in unicodedata.normalize("NFKD", letter) if c.isascii())
-    if plain:
-        return plain
-    small = letter.lower()
-    table = tables.LATIN.get(small) or tables.CYRILLIC.get(small) or tables.GREEK.get(small, "")[:1]
-    if table:
-        said = table.strip(".")
-        return said.capitalize() if letter.isupper() else said
-    script, *_, name = unicodedata.name(letter, "UNKNOWN X").split()
-    return name.lower() if SCRIPTS.get(script.lower()) == "" else ""

@@ -1,5 +1,7 @@
 """What symbols, units, currencies and abbreviations are called. Data only."""
 
+# ruff: noqa: SIM905 -- a row of words reads better than a column of strings
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -218,7 +220,8 @@ GREEK = dict(
 CYRILLIC = dict(
     zip(
         "абвгдеёжзийклмнопрстуфхцчшщъыьэюяіїєґ",
-        "a b v g d e yo zh z i y k l m n o p r s t u f kh ts ch sh shch . y . e yu ya i yi ye g".split(),
+        "a b v g d e yo zh z i y k l m n o p r s t u f kh "
+        "ts ch sh shch . y . e yu ya i yi ye g".split(),
         strict=True,
     )
 )
