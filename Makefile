@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 DATA ?= data
 
-.PHONY: help setup install demo serve test check format lock clean
+.PHONY: help setup install demo serve test check format lock peers clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -48,3 +48,9 @@ lock: install ## Resolve requirements.lock anew; it names no address
 
 clean: ## Remove the environment and the caches; data and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+peers: ## Install the peers that `make benchmark` compares with
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv .venv-mlx-whisper
+	.venv-mlx-whisper/bin/python -m pip install --quiet -r benchmarks/peers/requirements-mlx-whisper.txt

@@ -1,0 +1,22 @@
+"""faster-whisper: MODEL_DIR COMPUTE_TYPE BATCH (0: sequential)."""
+
+import sys
+
+from faster_whisper import BatchedInferencePipeline, WhisperModel
+from speak_lines import serve
+
+directory, compute, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+model = WhisperModel(directory, device="cpu", compute_type=compute, cpu_threads=2)
+pipeline = BatchedInferencePipeline(model) if batch else model
+options = {"beam_size": 1, "temperature": 0.0, "without_timestamps": True}
+if batch:
+    options["batch_size"] = batch
+
+
+def work(request):
+    segments, info = pipeline.transcribe(request["file"], **options)
+    text = " ".join(segment.text.strip() for segment in segments)
+    return {"text": text, "language": info.language}
+
+
+serve(work)
