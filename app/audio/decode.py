@@ -15,24 +15,19 @@ from typing import BinaryIO
 import numpy as np
 import soundfile
 import soxr
-from numpy.typing import NDArray
 
-from app.audio import flac, mp3, wav
-from app.audio.geometry import Container, Geometry
+from app.audio import wav
 from app.audio.limits import Limits, check
-from app.audio.sniff import probe, unreadable
-from app.audio.splice import Splice
+from app.audio.sniff import corrupt, probe, unreadable
 from app.errors import BadAudio
-
-Samples = NDArray[np.float32]
+from models.containers import packets
+from models.containers.geometry import Container, Geometry, Malformed
+from models.containers.packets import Positioned, Samples
+from models.containers.splice import Splice
 
 RATE = 16_000  # Hz, what speech models hear
 MAX_SECONDS = Limits().max_seconds
-BLOCK_FRAMES = (
-    65_536  # at most, 2 MB in 8 channels; at most one second, so that slow rates stay small
-)
 LEAD_SECONDS = 0.25  # decoded before a seek target, far longer than the resampler's filter
-MAX_RESYNCS = 100  # stretches of junk passed over in one MP3
 
 
 def blocks(
@@ -83,113 +78,37 @@ def _inspect(file: BinaryIO, max_seconds: int) -> Geometry:
     return geometry
 
 
-Positioned = tuple[int, Samples]
-"""Position in frames, and a block of shape (frames, channels); sources start at frame `skip`."""
-
-
 def _frames(file: BinaryIO, geometry: Geometry, skip: int) -> Iterator[Positioned]:
-    size = file.seek(0, io.SEEK_END)
-    if geometry.container is Container.MP3:
-        return _mp3_frames(file, size, geometry, skip)
-    if geometry.container is Container.FLAC:
-        return _flac_frames(file, size, geometry, skip)
-    return _wav_frames(file, size, geometry, skip)
+    try:
+        if geometry.container is Container.WAV:
+            yield from _wav_frames(file, geometry, skip)
+        else:
+            yield from _packed_frames(file, geometry, skip)
+    except Malformed as error:
+        raise corrupt(str(error)) from error
 
 
-def _wav_frames(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> Iterator[Positioned]:
-    found = wav.layout(file, size)
+def _wav_frames(file: BinaryIO, geometry: Geometry, skip: int) -> Iterator[Positioned]:
+    found = wav.layout(file, file.seek(0, io.SEEK_END))
     stop = found.data_start + found.data_bytes
     source = Splice(wav.header(found), file, start=found.data_start, stop=stop)
     if not found.data_bytes:
         return
     try:
-        with _open(source, geometry) as sound:
-            yield from _sound_frames(sound, skip)
+        with packets.open_sound(source, geometry) as sound:
+            yield from packets.sound_blocks(sound, skip)
     except soundfile.LibsndfileError as error:
-        reason = f"unsupported WAV format {found.format_tag}/{found.bits}-bit: {_why(error)}"
-        raise _corrupt(reason) from error
+        kind = f"unsupported WAV format {found.format_tag}/{found.bits}-bit"
+        raise Malformed(f"{kind}: {packets.why(error)}") from error
 
 
-def _flac_frames(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> Iterator[Positioned]:
-    prefix, end = flac.endless_header(file), skip
-    try:
-        with _open(Splice(prefix, file, start=len(prefix), stop=size), geometry) as sound:
-            for position, block in _sound_frames(sound, skip):
-                end = position + len(block)
-                yield position, block
-    except soundfile.LibsndfileError as error:
-        if geometry.frames is None or end < geometry.frames:  # else a tag after the last frame
-            raise _corrupt(f"flac stream ended abnormally: {_why(error)}") from error
-    if geometry.frames and not end:
-        raise _corrupt("flac stream ended abnormally: no audio frame")
-
-
-def _mp3_frames(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> Iterator[Positioned]:
-    """Frames from each good stretch; mpg123 gives up at junk, so that is passed over here."""
-    frame: mp3.Frame | None = mp3.first_frame(file, size, prefix_bytes=size)
-    produced, resyncs = 0, 0
-    while frame is not None:
-        prefix, start = mp3.endless_header(frame)
-        source = Splice(prefix, file, start=start, stop=size)
-        for block in _mp3_stretch(source, geometry):
-            produced += len(block)
-            late = max(0, len(block) - max(0, produced - skip))
-            if late < len(block):
-                yield produced - len(block) + late, block[late:]
-        at = max(source.offset_in_file(), frame.end)
-        stop = min(size, at + mp3.PREFIX_BYTES)
-        frame = mp3.find_frame(file, size, start=at, stop=stop)
-        resyncs += 1
-        if (frame is None and stop < size) or resyncs > MAX_RESYNCS:
-            raise _corrupt(f"mp3 stream ended abnormally: no audio frame after byte {at}")
-    if not produced:
-        raise _corrupt("mp3 packet failed to decode")
-
-
-def _mp3_stretch(source: Splice, geometry: Geometry) -> Iterator[Samples]:
-    try:
-        with _open(source, geometry) as sound:
-            for _, block in _sound_frames(sound, 0):
-                yield block
-    except soundfile.LibsndfileError:
-        return  # what follows is searched for the next frame
-
-
-class _Sequential(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no types
-    """Does not seek after every read, which is slow and fails on files of unknown length."""
-
-    def seekable(self) -> bool:
-        return False
-
-
-def _open(source: Splice, geometry: Geometry) -> _Sequential:
-    sound = _Sequential(source)
-    if sound.samplerate != geometry.sample_rate:
-        rates = f"{geometry.sample_rate} Hz to {sound.samplerate} Hz"
-        raise _corrupt(f"{geometry.container} stream changes sample rate mid-clip ({rates})")
-    return sound
-
-
-def _sound_frames(sound: _Sequential, skip: int) -> Iterator[Positioned]:
-    """Read to the end; what was decoded before an error is yielded before it is raised."""
-    position = skip
-    if skip and (skip >= sound.frames or sound.seek(skip) != skip):
-        return
-    count = min(BLOCK_FRAMES, sound.samplerate)
-    while True:
-        block = np.full((count, sound.channels), np.nan, np.float32)
-        try:
-            block = sound.read(out=block)
-        except soundfile.LibsndfileError:
-            # The count is lost with the error: frames that were written are no longer NaN.
-            written = int(np.isnan(block).all(axis=1).argmax())
-            if written:
-                yield position, block[:written]
-            raise
-        if not len(block):
-            return
+def _packed_frames(file: BinaryIO, geometry: Geometry, skip: int) -> Iterator[Positioned]:
+    empty = skip == 0
+    for position, block in packets.blocks(file, geometry, skip):
+        empty = False
         yield position, block
-        position += len(block)
+    if geometry.frames and empty:
+        raise Malformed(f"{geometry.container} stream ended abnormally: no audio frame")
 
 
 def _within(
@@ -230,11 +149,3 @@ def _cut(source: Iterator[Samples], first: int, last: int | None) -> Iterator[Sa
         position += len(block)
         if last is not None and position >= last:
             return
-
-
-def _corrupt(reason: str) -> BadAudio:
-    return unreadable(f"audio clip 0 is corrupt: {reason}")
-
-
-def _why(error: soundfile.LibsndfileError) -> str:
-    return error.error_string.strip().rstrip(".") or f"libsndfile error {error.code}"

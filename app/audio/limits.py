@@ -9,10 +9,10 @@ import io
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from app.audio import mp3
-from app.audio.geometry import Geometry
 from app.audio.sniff import probe
 from app.errors import BadAudio
+from models.containers import mp3
+from models.containers.geometry import Geometry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

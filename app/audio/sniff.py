@@ -1,4 +1,4 @@
-"""Which container an upload is, by its first bytes alone, and what its header declares.
+"""What the header of an upload declares, and the answer for one that cannot be read.
 
 Pure header reading, before any decoder runs; a filename, a Content-Type or a client's `format`
 never decide. Another dialect's containers come in as further members of `Container`.
@@ -8,21 +8,11 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from app.audio import flac, mp3, wav
-from app.audio.geometry import Container, Geometry, Malformed
+from app.audio import wav
 from app.errors import BadAudio
-
-SNIFF_BYTES = 12
-
-
-def sniff(head: bytes) -> Container | None:
-    if len(head) >= 12 and head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE":
-        return Container.WAV
-    if head[:4] == b"fLaC":
-        return Container.FLAC
-    if head[:3] == b"ID3" or (len(head) >= 2 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0):
-        return Container.MP3
-    return None
+from models.containers import flac, mp3
+from models.containers.geometry import Container, Geometry, Malformed
+from models.containers.sniff import SNIFF_BYTES, sniff
 
 
 def probe(file: BinaryIO, size: int, *, mp3_prefix_bytes: int = mp3.PREFIX_BYTES) -> Geometry:
@@ -34,9 +24,16 @@ def probe(file: BinaryIO, size: int, *, mp3_prefix_bytes: int = mp3.PREFIX_BYTES
             return mp3.probe(file, size, prefix_bytes=mp3_prefix_bytes)
         if container is Container.FLAC:
             return flac.probe(file, size)
+    except Malformed as error:
+        raise corrupt(str(error)) from error
+    try:
         return wav.probe(file, size)  # also the answer for what nothing recognises
     except Malformed as error:
         raise unreadable(str(error)) from error
+
+
+def corrupt(reason: str) -> BadAudio:
+    return unreadable(f"audio clip 0 is corrupt: {reason}")
 
 
 def unreadable(reason: str) -> BadAudio:

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from app.audio.geometry import Container, Geometry, Malformed
+from models.containers.geometry import Container, Geometry, Malformed
 
 MAX_CHUNKS = 4096  # walked at most, so that a file of empty chunks costs milliseconds
 MAX_FMT_BYTES = 1024  # the longest fmt chunk in use (MS ADPCM) has 50

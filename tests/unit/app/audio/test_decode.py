@@ -209,6 +209,23 @@ def test_an_mp3_lost_in_junk_is_refused_rather_than_cut(encoded, tone):
     assert "mp3 stream ended abnormally: no audio frame after byte" in reason(data)
 
 
+@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("id3v1", [False, True])
+def test_tags_after_an_mp3_are_no_audio(encoded, tone, header, id3v1):
+    data = encoded(tone(4.0), "MP3")
+    art = np.random.default_rng(2).bytes(600_000)
+    flags = 0x80000000 if header else 0
+    footer = b"APETAGEX" + struct.pack("<IIIIQ", 2000, len(art) + 32, 1, flags, 0)
+    tags = footer * header + art + footer + (b"TAG" + bytes(125)) * id3v1
+    assert len(read(data + tags)) == pytest.approx(len(read(data)), abs=1152)
+
+
+@pytest.mark.parametrize("length", [10, 0xFFFFFFFF])
+def test_a_tag_after_an_mp3_whose_size_lies_is_ignored(encoded, tone, length):
+    footer = b"APETAGEX" + struct.pack("<IIIIQ", 2000, length, 1, 0, 0)
+    assert len(read(encoded(tone(), "MP3") + footer)) == pytest.approx(RATE, abs=2304)
+
+
 def test_2_6_an_mp3_that_changes_rate_is_refused(encoded, tone):
     data = encoded(tone(), "MP3") + encoded(tone(1.0, rate=44_100), "MP3", rate=44_100)
     assert reason(data) == PREFIX + (

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from app.audio.geometry import Container, Geometry
 from app.audio.limits import Limits, check, inspect
 from app.errors import BadAudio
+from models.containers.geometry import Container, Geometry
 
 
 def geometry(*, rate=16_000, channels=1, seconds: float | None = 1.0) -> Geometry:

@@ -5,9 +5,10 @@ import struct
 
 import pytest
 
-from app.audio.geometry import Container
-from app.audio.sniff import probe, sniff
+from app.audio.sniff import probe
 from app.errors import BadAudio
+from models.containers.geometry import Container
+from models.containers.sniff import sniff
 
 PREFIX = "failed to read the uploaded audio: "
 

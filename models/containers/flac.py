@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from app.audio.geometry import Container, Geometry, Malformed
+from models.containers.geometry import Container, Geometry, Malformed
 
 MAX_METADATA_BYTES = 262_144
 STREAMINFO_BYTES = 34
@@ -28,8 +28,7 @@ def probe(file: BinaryIO, size: int) -> Geometry:
     try:
         info = walk(file, size)
     except Malformed as error:
-        reason = f"audio clip 0 is corrupt: flac container is malformed: {error}"
-        raise Malformed(reason) from error
+        raise Malformed(f"flac container is malformed: {error}") from error
     return Geometry(
         container=Container.FLAC,
         sample_rate=info.sample_rate,

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import BinaryIO, Self
 
-from app.audio.geometry import Container, Geometry, Malformed
+from models.containers.geometry import Container, Geometry, Malformed
 
 PREFIX_BYTES = 262_144  # searched for the first frame
 MAX_TAGS = 16  # ID3v2 tags skipped one after another
@@ -105,21 +105,33 @@ def first_frame(file: BinaryIO, size: int, *, prefix_bytes: int = PREFIX_BYTES) 
     stop = min(size, prefix_bytes, start + PREFIX_BYTES)
     frame = find_frame(file, size, start=start, stop=stop)
     if frame is None:
-        reason = f"no MPEG audio frame in the first {prefix_bytes} bytes"
-        raise Malformed(f"audio clip 0 is corrupt: mp3 container could not be parsed: {reason}")
+        reason = f"no MPEG audio frame in the first {stop} bytes"
+        raise Malformed(f"mp3 container could not be parsed: {reason}")
     return frame
 
 
 def find_frame(file: BinaryIO, size: int, *, start: int, stop: int) -> Frame | None:
     """The first frame in the stretch that a like one follows, or that the file ends with."""
-    file.seek(start)
-    data = file.read(max(0, stop - start))
+    data = _read(file, start, max(0, stop - start))
     for match in _HEADER.finditer(data):
         at = match.start()
         header = Header.parse(data[at : at + 4])
         if header and _confirmed(data, at + header.frame_bytes, header, ends=stop >= size):
             return Frame(offset=start + at, header=header, body=data[at : at + header.frame_bytes])
     return None
+
+
+def audio_end(file: BinaryIO, size: int) -> int:
+    """Where the tags at the end begin: ID3v1, and before it APEv2, which may hold cover art."""
+    end = size
+    if _read(file, end - 128, 3) == b"TAG":
+        end -= 128
+    footer = _read(file, end - 32, 32)
+    if footer[:8] == b"APETAGEX":
+        has_header = footer[23] & 0x80
+        start = end - int.from_bytes(footer[12:16], "little") - (32 if has_header else 0)
+        end = start if start > 0 else end  # a tag larger than the file lies
+    return end
 
 
 def length_tag(frame: Frame) -> LengthTag | None:
@@ -156,8 +168,7 @@ def endless_header(frame: Frame) -> tuple[bytes, int]:
 def _skip_tags(file: BinaryIO) -> int:
     offset = 0
     for _ in range(MAX_TAGS):
-        file.seek(offset)
-        head = file.read(10)
+        head = _read(file, offset, 10)
         if len(head) < 10 or head[:3] != b"ID3":
             break
         length = sum(
@@ -165,6 +176,11 @@ def _skip_tags(file: BinaryIO) -> int:
         )
         offset += 10 + length + (10 if head[5] & 0x10 else 0)  # a footer repeats the header
     return offset
+
+
+def _read(file: BinaryIO, offset: int, count: int) -> bytes:
+    file.seek(max(0, offset))
+    return file.read(count)
 
 
 def _confirmed(data: bytes, end: int, header: Header, *, ends: bool) -> bool:
