@@ -55,3 +55,11 @@ class Lane(StrEnum):
 
     INTERACTIVE = "interactive"
     BULK = "bulk"
+
+
+class DeliveryState(StrEnum):
+    """Of a webhook."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"

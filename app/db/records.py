@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from app.states import Capability, JobState, Kind, Lane
+from app.states import Capability, DeliveryState, JobState, Kind, Lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,17 +27,21 @@ class Job:
     #: As the header declares it; None when it does not.
     created_at: datetime
     enqueued_at: datetime | None = None
-    #: When the message was last sent.
+    #: When the message was last sent; None: it has yet to be sent.
+    run_after: datetime | None = None
+    #: A queued job is not to be claimed before then.
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
-    #: A queued job not started by then has expired.
+    #: A job that no worker has taken by then has expired.
     expires_at: datetime | None = None
     #: When the finished job and its blobs are deleted.
     attempt: int = 0
     #: Raised by each claim; it fences every later write.
     losses: int = 0
-    #: Attempts that ended with the death of their worker.
+    #: Attempts that ended with the loss of a worker or a store since the last finished window.
+    last_loss: str | None = None
+    #: What the last one was: the error code that the job gets when it was one too many.
     worker: str | None = None
     lease_expires_at: datetime | None = None
     cancel_requested: bool = False
@@ -50,6 +54,12 @@ class Job:
     model: str | None = None
     metrics: dict[str, float] | None = None
     #: Seconds by stage, and seconds of audio.
+    purged_at: datetime | None = None
+    #: When its blobs were deleted; the row stays a while to say so.
+    batch_id: str | None = None
+    callback_url: str | None = None
+    cost: float = 0.0
+    #: Its size, for estimates: seconds of audio, or characters of text.
 
     @property
     def capability(self) -> Capability:
@@ -94,4 +104,29 @@ class WindowRow:
     number: int
     start_sample: int
     end_sample: int
+    model: str
+    """Name and revision: another model's window is no use to a later attempt."""
     transcript: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdempotencyKey:
+    """A caller's name for a request, so that a repetition joins the job of the first."""
+
+    owner: str
+    key: str
+    fingerprint: str
+    """Of the request's parameters and recording."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A final state to be told to the job's ``callback_url``."""
+
+    id: str
+    job_id: str
+    state: DeliveryState = DeliveryState.PENDING
+    attempts: int = 0
+    run_after: datetime
+    log: list[dict[str, Any]] = field(default_factory=list)
+    """Each attempt: ``at``, and ``status`` or ``error``."""

@@ -75,12 +75,14 @@ jobs = Table(
     # life
     Column("created_at", UtcDateTime, nullable=False),
     Column("enqueued_at", UtcDateTime),
+    Column("run_after", UtcDateTime),
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("deadline_at", UtcDateTime),
     Column("expires_at", UtcDateTime),
     Column("attempt", Integer, nullable=False, server_default="0"),
     Column("losses", Integer, nullable=False, server_default="0"),
+    Column("last_loss", String(32)),
     Column("worker", String(40)),
     Column("lease_expires_at", UtcDateTime),
     Column("cancel_requested", Boolean, nullable=False, server_default=false()),
@@ -92,6 +94,12 @@ jobs = Table(
     Column("output_sha256", String(64)),
     Column("model", String(200)),
     Column("metrics", JSON(none_as_null=True)),
+    Column("purged_at", UtcDateTime),
+    # bonds
+    Column("batch_id", String(40)),
+    Column("callback_url", String(2000)),
+    Column("cost", Float, nullable=False, server_default="0"),
+    Index(None, "batch_id", "state"),
     Index(None, "state", "capability", "lane", "created_at"),
     Index(None, "state", "lease_expires_at"),
     Index(None, "created_at", "id"),
@@ -106,7 +114,31 @@ windows = Table(
     Column("start_sample", Integer, nullable=False),
     Column("end_sample", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
+    Column("model", String(300), nullable=False, server_default=""),
     Column("transcript", JSON, nullable=False),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Index(None, "job_id"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("run_after", UtcDateTime, nullable=False),
+    Column("log", JSON, nullable=False),
+    Index(None, "state", "run_after"),
+    Index(None, "job_id"),
 )
 
 workers = Table(
