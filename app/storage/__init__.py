@@ -11,9 +11,13 @@ __all__ = ["BlobStore", "LocalStore", "StorageError", "StoredBlob", "open_store"
 
 
 def open_store(url: str, default_dir: Path) -> BlobStore:
-    """The store that a ``file://`` URL names; an empty one means the default directory."""
+    """The store that a URL names; an empty one means the default directory."""
     if not url:
         return LocalStore(default_dir)
     if url.startswith("file://"):
         return LocalStore(Path(url.removeprefix("file://")))
-    raise ValueError(f"storage_url {url!r} is not supported: use file:///directory")
+    if url.startswith("s3://"):
+        from app.storage.s3 import S3Location, S3Store
+
+        return S3Store(S3Location.parse(url))
+    raise ValueError("storage_url is not supported: use file:///directory or s3://bucket/prefix")

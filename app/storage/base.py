@@ -1,4 +1,4 @@
-"""What a blob store is: four methods over keys. A blob is written whole or not at all."""
+"""What a blob store is: a few methods over keys. A blob is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ class StorageError(RuntimeError):
 
 
 class BlobStore(Protocol):
+    def check(self) -> None:
+        """Raise StorageError, which says what to do, unless the store can be used."""
+        ...
+
     def put(self, key: str, file: BinaryIO, *, content_type: str) -> StoredBlob:
-        """Store the file from its position to its end, replacing what was there."""
+        """Store a seekable file from its position to its end, replacing what was there."""
         ...
 
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:

@@ -22,6 +22,10 @@ class LocalStore:
         self._incoming = self.root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
 
+    def check(self) -> None:
+        if not os.access(self._incoming, os.R_OK | os.W_OK | os.X_OK):
+            raise StorageError(f"the blob directory {self.root} is gone or may not be written")
+
     def put(self, key: str, file: BinaryIO, *, content_type: str) -> StoredBlob:  # noqa: ARG002 - part of BlobStore; a directory keeps no types
         target = self._path(key)
         try:
@@ -56,9 +60,14 @@ class LocalStore:
         path = self._path(key)
         path.unlink(missing_ok=True)
         for parent in path.parents:  # empty folders of the key go with their last blob
-            if parent == self.root or any(parent.iterdir()):
+            if parent == self.root:
                 break
-            parent.rmdir()
+            try:
+                parent.rmdir()
+            except FileNotFoundError:
+                continue  # gone with an earlier delete
+            except OSError:
+                break  # not empty
 
     def url(self, key: str, *, seconds: int) -> str | None:  # noqa: ARG002 - part of BlobStore; the front door serves local blobs itself
         return None
