@@ -13,12 +13,12 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api import fields, render
+from app.api import fields, openapi, render
 from app.api.answer import answer
 from app.api.context import services
 from app.api.errors import unprocessable
 from app.api.multipart import FilePart, read_body, read_form
-from app.api.schemas import SpeechRequest
+from app.api.schemas import SpeechRequest, TranscriptEvent, Translation
 from app.errors import BadRequest, UnsupportedMediaType
 from app.jobs import workers
 from app.jobs.submit import Submission, Upload
@@ -26,10 +26,20 @@ from app.states import Kind
 
 TRANSCRIPTION_PARTS = 32
 TRANSLATION_PARTS = 1000
+TRANSCRIPTION_TEXTS = frozenset(
+    {"temperature", "max_tokens", "prompt", "language", "response_format", "stream"}
+)
+TRANSLATION_TEXTS = frozenset({"temperature", "language", "response_format"})
+# Of arrays and objects in a body: each takes 20 times its bytes in memory when it is parsed.
+MAX_JSON_NESTS = 1_000_000
 
 router = APIRouter(tags=["audio"])
 
 Handler = Callable[..., Any]
+
+
+class Wav(Response):
+    media_type = "audio/wav"
 
 
 def post(path: str, **options: Any) -> Callable[[Handler], Handler]:
@@ -43,17 +53,23 @@ def post(path: str, **options: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-@post("/audio/transcriptions")
+@post(
+    "/audio/transcriptions",
+    openapi_extra=openapi.TRANSCRIPTION,
+    response_model=TranscriptEvent,
+    responses={200: {"content": openapi.text_answer("text/event-stream")}} | openapi.AUDIO_ERRORS,
+)
 async def transcriptions(request: Request) -> Response:
     """Speech to text in the language spoken."""
-    async with read_form(request, **_bounds(request, TRANSCRIPTION_PARTS)) as form:
+    bounds = _bounds(request, TRANSCRIPTION_PARTS)
+    async with read_form(request, **bounds, texts=TRANSCRIPTION_TEXTS) as form:
         if form.file is None:
             raise BadRequest("No input file found for transcription", param="file")
         await _require(request, Kind.TRANSCRIPTION)
         options = {
             "temperature": fields.temperature(form.once("temperature")),
             "max_tokens": fields.max_tokens(form.once("max_tokens")),
-            "prompt": fields.text(form.once("prompt")),
+            "prompt": fields.prompt(form.once("prompt")),
             "language": fields.language(form.once("language")),
         }
         fields.transcription_format(form.once("response_format"))
@@ -62,11 +78,16 @@ async def transcriptions(request: Request) -> Response:
         return await answer(request, submission, render.event_stream if streamed else render.event)
 
 
-@post("/audio/translations")
+@post(
+    "/audio/translations",
+    openapi_extra=openapi.TRANSLATION,
+    response_model=Translation,
+    responses={200: {"content": openapi.text_answer("text/plain")}} | openapi.AUDIO_ERRORS,
+)
 async def translations(request: Request) -> Response:
     """Speech to English text."""
     bounds = _bounds(request, TRANSLATION_PARTS)
-    async with read_form(request, **bounds, file_by_name=True) as form:
+    async with read_form(request, **bounds, texts=TRANSLATION_TEXTS, file_by_name=True) as form:
         if form.file is None:
             raise BadRequest("missing required 'file' part in multipart form-data", param="file")
         await _require(request, Kind.TRANSLATION)
@@ -80,7 +101,14 @@ async def translations(request: Request) -> Response:
         )
 
 
-@post("/audio/speech")
+@post(
+    "/audio/speech",
+    openapi_extra=openapi.SPEECH,
+    response_class=Wav,
+    responses={200: {"content": openapi.text_answer("audio/wav", format="binary")}}
+    | openapi.AUDIO_ERRORS
+    | openapi.errors(415, 422),
+)
 async def speech(request: Request) -> Response:
     """Text to speech, as a WAV file."""
     wanted = await _speech_request(request)
@@ -88,7 +116,7 @@ async def speech(request: Request) -> Response:
     fields.speech_format(wanted.response_format)
     options = {
         "input": fields.spoken(wanted.input),
-        "voice": fields.text(wanted.voice),
+        "voice": fields.voice(wanted.voice),
         "speed": fields.speed(wanted.speed),
     }
     return await answer(request, Submission(kind=Kind.SPEECH, options=options), render.wav)
@@ -121,6 +149,8 @@ async def _speech_request(request: Request) -> SpeechRequest:
     body = await read_body(
         request, max_bytes=settings.max_upload_bytes, max_seconds=settings.upload_timeout_seconds
     )
+    if body.count(b"[") + body.count(b"{") > MAX_JSON_NESTS:
+        raise BadRequest("the body is not JSON: too many arrays and objects")
     try:
         return SpeechRequest.model_validate(json.loads(body))
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -11,9 +12,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.db.records import Job
 from app.errors import BadRequest, ServiceError, Unprocessable
+
+MESSAGE_CHARACTERS = 1000  # of a message, which may quote what the caller sent
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_SURROGATES = re.compile("[\ud800-\udfff]")  # JSON can escape them, UTF-8 cannot hold them
 
 log = structlog.get_logger()
 
@@ -21,7 +28,10 @@ log = structlog.get_logger()
 def error_response(
     body: dict[str, Any], status: int, headers: dict[str, str] | None = None
 ) -> JSONResponse:
-    return JSONResponse({"error": body}, status_code=status, headers=headers)
+    message = _SURROGATES.sub("\ufffd", body["message"])[:MESSAGE_CHARACTERS]
+    return JSONResponse(
+        {"error": {**body, "message": message}}, status_code=status, headers=headers
+    )
 
 
 def job_error_response(job: Job) -> JSONResponse:
@@ -37,7 +47,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_middleware(Unexpected)
 
 
 async def _service_error(_request: Request, error: Exception) -> Response:
@@ -46,12 +56,26 @@ async def _service_error(_request: Request, error: Exception) -> Response:
     return error_response(error.body(), error.status, error.headers)
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    body = BadRequest(f"{HTTPStatus(error.status_code).phrase}.").body()
-    headers = dict(error.headers) if error.headers else None
-    return error_response(body, error.status_code, headers)
+    status = HTTPStatus(error.status_code)
+    headers = dict(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_allowed(request))
+    return error_response(BadRequest(f"{status.phrase}.").body(), status, headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Every method of the path: the framework names those of the first matching route only."""
+    routes = request.app.router.routes
+
+    def served(method: str) -> bool:
+        asked = "GET" if method == "HEAD" else method
+        scope = {**request.scope, "method": asked}
+        return any(route.matches(scope)[0] is Match.FULL for route in routes)
+
+    return [method for method in METHODS if served(method)]
 
 
 async def _validation_error(_request: Request, error: Exception) -> Response:
@@ -72,6 +96,25 @@ async def _gone(_request: Request, _error: Exception) -> Response:
     return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("request_failed", path=request.url.path, exc_info=error)
-    return error_response(ServiceError().body(), ServiceError.status)
+class Unexpected:
+    """The last resort: a fault of this program is logged, and told as nothing but a fault."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if started or scope["type"] != "http":
+                raise  # too late for another answer: the connection is cut
+            log.exception("request_failed", path=scope["path"])
+            response = error_response(ServiceError().body(), ServiceError.status)
+            await response(scope, receive, send)

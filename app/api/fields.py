@@ -7,9 +7,15 @@ import re
 
 from app.errors import BadRequest
 
-_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_COUNT = re.compile(r"\+?\d{1,18}")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_COUNT = re.compile(r"\+?0*[0-9]{1,18}")
+_VOICE = re.compile(r"[A-Za-z0-9_-]+")
+_SURROGATES = re.compile("[\ud800-\udfff]")  # JSON can escape them, no text can hold them
+MAX_FLOAT = 3.4028235677973366e38  # from here on a 32-bit float is infinite
 INPUT_CHARACTERS = 4096  # of a text that are spoken; the rest is cut
+PROMPT_CHARACTERS = 65_536  # far beyond what a model reads; the rest is cut
+NAME_CHARACTERS = 64  # the longest that a language or a voice may be called
+SLOWEST, FASTEST = 0.25, 4.0  # OpenAI's range; beyond it speech is no longer understood
 
 
 def text(value: str | None) -> str | None:
@@ -17,12 +23,17 @@ def text(value: str | None) -> str | None:
     return (value or "").strip() or None
 
 
+def prompt(value: str | None) -> str | None:
+    given = text(value)
+    return given and given[:PROMPT_CHARACTERS]
+
+
 def temperature(value: str | None) -> float | None:
     given = text(value)
     if given is None:
         return None
     number = float(given) if _FLOAT.fullmatch(given) else math.nan
-    if not math.isfinite(number):
+    if not abs(number) < MAX_FLOAT:  # nor is NaN
         raise BadRequest(f"invalid 'temperature' value: {value}", param="temperature")
     return number
 
@@ -38,7 +49,7 @@ def max_tokens(value: str | None) -> int | None:
 
 def language(value: str | None) -> str | None:
     given = text(value)
-    return given.lower() if given else None
+    return given and given.lower()[:NAME_CHARACTERS]
 
 
 def transcription_format(value: str | None) -> str:
@@ -71,11 +82,20 @@ def speech_format(value: str | None) -> str:
 
 
 def spoken(value: str) -> str:
-    trimmed = value.strip()
+    trimmed = _SURROGATES.sub("\ufffd", value).strip()
     if not trimmed:
         raise BadRequest("empty input text for synthesis", param="input")
     return trimmed[:INPUT_CHARACTERS]
 
 
+def voice(value: str | None) -> str | None:
+    """A safe name; anything else is absent, which means the default voice."""
+    given = text(value)
+    return given if given and len(given) <= NAME_CHARACTERS and _VOICE.fullmatch(given) else None
+
+
 def speed(value: float | None) -> float:
-    return value if value is not None and math.isfinite(value) and value > 0 else 1.0
+    """Non-positive or non-finite is 1.0; the rest is held to what can be understood."""
+    if value is None or not math.isfinite(value) or value <= 0:
+        return 1.0
+    return min(max(value, SLOWEST), FASTEST)

@@ -10,8 +10,10 @@ import anyio.to_thread
 import structlog
 from fastapi import FastAPI
 
-from app.api import audio, catalog, errors, health, jobs
+from app.api import audio, catalog, errors, health, jobs, openapi
+from app.api.head import HeadAsGet
 from app.api.request_id import RequestId
+from app.api.unread import UnreadBody
 from app.clock import new_id
 from app.jobs.services import Services, open_services
 from app.jobs.sweep import sweep
@@ -39,11 +41,12 @@ def create_app(settings: Settings) -> FastAPI:
                     with suppress(asyncio.CancelledError):
                         await task
 
-    app = FastAPI(title="Voxqueue", lifespan=lifespan)
+    app = FastAPI(lifespan=lifespan, **openapi.ABOUT)
     for module in (audio, jobs, catalog, health):
         app.include_router(module.router)
     errors.install(app)
-    app.add_middleware(RequestId)
+    for middleware in (HeadAsGet, UnreadBody, RequestId):  # the last one is the outermost
+        app.add_middleware(middleware)
     return app
 
 

@@ -6,12 +6,14 @@ Knows parts, names and sizes; which fields mean what is the routes' business.
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
+from urllib.parse import unquote
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -20,6 +22,11 @@ from starlette.requests import Request
 from app.errors import BadRequest, RequestTimeout, TooLarge
 
 SPOOL_BYTES = 1 << 20  # of an upload kept in memory before it goes to a temporary file
+# RFC 5987; forms ought not to use it (RFC 7578), but some clients do.
+_EXTENDED_NAME = re.compile(
+    r";\s*filename\*\s*=\s*\"?[\w-]*'[\w-]*'([^;\"]*)", re.ASCII | re.IGNORECASE
+)
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(slots=True)
@@ -62,15 +69,19 @@ async def read_form(
     max_bytes: int,
     max_parts: int,
     max_seconds: float,
+    texts: frozenset[str],
     file_by_name: bool = False,
 ) -> AsyncIterator[Form]:
     """The form, whose file is closed on leaving.
 
+    ``texts``: the text fields that are kept; others are read past.
     ``file_by_name``: a part called ``file`` is the file even without a filename.
     Raises TooLarge as soon as the body passes ``max_bytes``, whatever Content-Length says, and
     RequestTimeout when it takes longer than ``max_seconds`` to arrive.
     """
-    reader = _Reader(_boundary(request), max_parts=max_parts, file_by_name=file_by_name)
+    reader = _Reader(
+        _boundary(request), max_parts=max_parts, texts=texts, file_by_name=file_by_name
+    )
     try:
         async with _time_limit(max_seconds):
             async for chunk in bounded_body(request, max_bytes):
@@ -96,7 +107,7 @@ async def bounded_body(request: Request, max_bytes: int) -> AsyncIterator[bytes]
     async for chunk in request.stream():
         received += len(chunk)
         if received > max_bytes:
-            raise TooLarge(headers={"Connection": "close"})
+            raise TooLarge
         yield chunk
 
 
@@ -106,7 +117,7 @@ async def _time_limit(seconds: float) -> AsyncIterator[None]:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise RequestTimeout(headers={"Connection": "close"}) from None
+        raise RequestTimeout from None
 
 
 def _boundary(request: Request) -> bytes:
@@ -121,9 +132,12 @@ def _boundary(request: Request) -> bytes:
 class _Reader:
     """Feeds python-multipart and keeps what its callbacks say."""
 
-    def __init__(self, boundary: bytes, *, max_parts: int, file_by_name: bool) -> None:
+    def __init__(
+        self, boundary: bytes, *, max_parts: int, texts: frozenset[str], file_by_name: bool
+    ) -> None:
         self.form = Form()
         self._max_parts = max_parts
+        self._texts = texts
         self._file_by_name = file_by_name
         self._parts = 0
         self._ended = False
@@ -178,18 +192,18 @@ class _Reader:
         self._header_value.clear()
 
     def _open_part(self) -> None:
-        kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        disposition = self._headers.get(b"content-disposition", b"")
+        kind, options = parse_options_header(disposition)
         if kind != b"form-data" or b"name" not in options:
             raise invalid("a part has no Content-Disposition with a name")
         self._field = _text(options[b"name"], "a field name")
-        filename = options.get(b"filename")
+        filename = _filename(disposition, options)
         is_file = filename is not None or (self._file_by_name and self._field == "file")
-        if not is_file:
-            self._target = bytearray()
-        elif self._field == "file":
-            self._target = self._open_file((filename or b"").decode(errors="replace"))
+        if is_file:
+            # A file under another name is read past.
+            self._target = self._open_file(filename or "") if self._field == "file" else None
         else:
-            self._target = None  # a file under another name is read past
+            self._target = bytearray() if self._field in self._texts else None
 
     def _open_file(self, name: str) -> FilePart:
         self.form.close()
@@ -211,6 +225,17 @@ class _Reader:
 
     def _end(self) -> None:
         self._ended = True
+
+
+def _filename(disposition: bytes, options: dict[bytes, bytes]) -> str | None:
+    """The last part of the name, to show to people; None when the part has none."""
+    if b"filename" in options:
+        name = options[b"filename"].decode(errors="replace")
+    elif extended := _EXTENDED_NAME.search(disposition.decode("latin-1")):
+        name = unquote(extended[1], errors="replace")
+    else:
+        return None
+    return _CONTROLS.sub("", name.replace("\\", "/").rsplit("/", 1)[-1])
 
 
 def _text(data: bytes, what: str) -> str:

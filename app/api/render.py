@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 
 from starlette.responses import Response, StreamingResponse
 
@@ -25,9 +26,9 @@ def event(services: Services, job: Job) -> Response:
 
 def event_stream(services: Services, job: Job) -> Response:
     frames = formats.transcription_events(transcript(services, job))
-    return Response(
-        "".join(frames), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
-    )
+    # As a header and not as media_type, which would add a charset.
+    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+    return Response("".join(frames), headers=headers)
 
 
 def translation(services: Services, job: Job) -> Response:
@@ -45,7 +46,12 @@ def wav(services: Services, job: Job) -> Response:
         "Content-Disposition": "attachment; filename=speech.wav",
         "Content-Length": str(job.output_bytes),
     }
-    return StreamingResponse(_chunks(services.store, key), media_type="audio/wav", headers=headers)
+    chunks = _chunks(services.store, key)
+    try:
+        first = next(chunks)  # before the headers go out, so that a blob that is gone is an error
+    except FileNotFoundError:
+        raise Gone from None
+    return StreamingResponse(chain([first], chunks), media_type="audio/wav", headers=headers)
 
 
 def transcript(services: Services, job: Job) -> Transcript:

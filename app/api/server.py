@@ -7,6 +7,7 @@ import argparse
 import uvicorn
 
 from app.api.main import create_app
+from app.api.protocol import Protocol
 from app.logs import set_up_logging
 from app.orphan import end_with_parent
 from app.settings import Settings
@@ -26,6 +27,7 @@ def main() -> None:
         host=settings.host,
         port=settings.port,
         fd=descriptor,
+        http=Protocol,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=GRACE_SECONDS,

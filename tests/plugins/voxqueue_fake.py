@@ -1,7 +1,7 @@
 """A deterministic model without weights, joined to the service as any third-party package would be.
 
 A checkpoint is a directory whose config.json says ``{"model_type": "fake"}``; it may also hold
-``seconds`` that each call takes. Every window and utterance that the model is given is appended to
+``seconds`` that each call takes. While there is a file ``hold`` beside it, calls last. Every window and utterance that the model is given is appended to
 ``calls.log`` beside it, so that a test can count what was really done. Commands in a text to speak
 make it misbehave: ``RAISE``, ``KILL``, ``KILL-ONCE``; so does a recording of ``POISON`` level.
 """
@@ -42,6 +42,7 @@ class FakeProvider:
         self._seconds = config.get("seconds", 0.0)
         self._log = path / "calls.log"
         self._once = path / "killed"
+        self._hold = path / "hold"
         kinds = config.get("capabilities", ["stt", "tts"])
         self.info = ModelInfo(
             name=name,
@@ -97,6 +98,8 @@ class FakeProvider:
         with self._log.open("a") as file:
             file.write(line + "\n")
         time.sleep(self._seconds)
+        while self._hold.exists():
+            time.sleep(0.01)
 
 
 def load(path: Path, name: str) -> FakeProvider:
