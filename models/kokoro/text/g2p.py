@@ -125,8 +125,7 @@ def _weak_form(word: str, following: str) -> str | None:
         return None
     if not following or following[0] in PAUSES:
         return forms[0]
-    sound = next((c for c in following if c.isalpha()), "")
-    return forms[1 if sound in VOWELS else 2]
+    return forms[1 if following.lstrip("ˈˌ")[:1] in VOWELS else 2]
 
 
 def _tag(before: str) -> str:

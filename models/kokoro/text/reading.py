@@ -149,13 +149,16 @@ class Reader:
         return taken + 2, [*words(" ".join([*number_words(first), "to"])), *said]
 
     def _amount(self, at: int) -> Reading:
-        """A number and what it counts: 1st, 1990s, 40%, 60°C, 5 km, 5€."""
+        """A number and what it counts: 1st, 1990s, 9 a.m., 60°C, 5 km, 5€."""
         text, follower = self._at(at).text, self._at(at + 1)
         suffix = follower.text.lower() if self._joined(at + 1, Kind.WORD) else ""
         if suffix in ("st", "nd", "rd", "th") and text.replace(",", "").isdigit():
             return 2, words(" ".join(numbers.ordinal(text.replace(",", ""))))
         if suffix in ("s", "'s"):
             return 2, words(" ".join(numbers.plural(number_words(text, year=True))))
+        half = self._half_of_day(at + 1)
+        if half and text.isdigit() and int(text) <= 12:
+            return 2, [*words(" ".join(numbers.cardinal(text))), (Role.LETTERS, half)]
         taken, unit = self._unit(at + 1, one=text == "1")
         said = number_words(text, year=not unit)
         return 1 + taken, words(" ".join([*said, *unit.split()]))
@@ -299,7 +302,8 @@ class Reader:
         if not set(lexeme.text) <= DASHES:
             return None
         pause = lexeme.text not in ("-", "−") or (lexeme.spaced and after.spaced)
-        return 1, [(Role.MARK, "—")] if pause and not lexeme.fresh else []
+        starts = at == 0 or lexeme.fresh  # a list item
+        return 1, [(Role.MARK, "—")] if pause and not starts else []
 
     def _symbol(self, at: int) -> Reading:
         mark = self._mark(at)
