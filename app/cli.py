@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
 
 from app.cli_models import models_app
 from app.db.engine import Database
 from app.db.schema import SchemaError, migrate, require_current
 from app.embedded import NoServer
+from app.jobs.services import open_services
 from app.logs import set_up_logging
 from app.serve import AlreadyRunning, serve
-from app.settings import Settings
+from app.settings import PREFIX, Settings
 from app.states import Capability
+from app.storage import StorageError
 
 cli = typer.Typer(
     no_args_is_help=True,
@@ -59,10 +65,8 @@ def serve_command(
         audio_request_timeout_seconds=audio_request_timeout_seconds,
     )
     set_up_logging(settings)
-    try:
+    with _told_plainly():
         serve(settings, split_workers=split_workers, announce=_announce)
-    except (AlreadyRunning, NoServer, SchemaError, OSError) as error:
-        _fail(str(error))
 
 
 @cli.command()
@@ -95,17 +99,20 @@ def migrate_command(
     data_dir: DataDir = None,
 ) -> None:
     """Bring the database to this version's schema."""
-    database = Database(Settings().with_changes(data_dir=data_dir).resolved_database_url)
-    migrate(database, revision)
-    if revision == "head":
-        require_current(database)
-    database.close()
+    with _told_plainly():
+        database = Database(Settings().with_changes(data_dir=data_dir).resolved_database_url)
+        migrate(database, revision)
+        if revision == "head":
+            require_current(database)
+        database.close()
 
 
 def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
     """Replace this process; worker code is started by name, so that app/ never imports it."""
     if not settings.broker_url:
         _fail("VOXQUEUE_BROKER_URL is not set; `voxqueue serve` brings its own broker")
+    with _told_plainly(), open_services(settings):
+        pass
     os.execve(
         sys.executable,
         [sys.executable, "-m", module, *arguments],
@@ -124,13 +131,32 @@ def _announce(url: str) -> None:
     typer.echo("\nCtrl-C stops it.")
 
 
+@contextmanager
+def _told_plainly() -> Iterator[None]:
+    """What an operator can put right ends the command with a sentence instead of a traceback."""
+    try:
+        yield
+    except ValidationError:
+        raise  # told in main()
+    except (AlreadyRunning, NoServer, SchemaError, StorageError, ValueError, OSError) as error:
+        _fail(str(error))
+    except DBAPIError as error:
+        _fail(f"the database does not answer: {str(error.orig).splitlines()[0]}")
+
+
 def _fail(message: str) -> NoReturn:
     typer.echo(f"voxqueue: {message}", err=True)
     raise typer.Exit(1)
 
 
 def main() -> None:
-    cli()
+    try:
+        cli()
+    except ValidationError as error:  # of Settings: the only ones read here
+        for problem in error.errors(include_input=False, include_url=False):
+            name = "_".join(str(part) for part in problem["loc"]).upper()
+            typer.echo(f"voxqueue: {PREFIX}{name}: {problem['msg']}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

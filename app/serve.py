@@ -50,6 +50,7 @@ def _prepare(settings: Settings) -> None:
     migrate(database)
     database.close()
     store = open_store(settings.storage_url, settings.storage_dir)
+    store.check()
     if isinstance(store, LocalStore):
         store.clear_incoming()
 

@@ -9,15 +9,24 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.states import Kind
 
 PREFIX = "VOXQUEUE_"
 DEFAULT_TIMEOUT_SECONDS = 120.0
+BROKERS = ("redis", "rediss", "redis+socket")
+DATABASES = ("sqlite", "postgresql+psycopg")
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        frozen=True,
+        extra="ignore",
+        hide_input_in_errors=True,  # a URL may hold a password
+    )
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
@@ -28,6 +37,11 @@ class Settings(BaseSettings):
     """Empty: the embedded Valkey that ``voxqueue serve`` starts in the data directory."""
     broker_prefix: str = "voxqueue:"
     """Set before every key, so that several installations can share one Valkey."""
+    broker_visibility_seconds: PositiveInt = 86_400
+    """After so long a message that nobody acknowledged is delivered again. It must be longer than
+    any task; recovery does not depend on it (see ``lease_seconds``)."""
+    broker_restore_seconds: PositiveInt = 100
+    """How often a worker looks for such messages."""
     storage_url: str = ""
     """Empty: a directory in the data directory."""
 
@@ -52,15 +66,66 @@ class Settings(BaseSettings):
     lease_seconds: PositiveFloat = 20.0
     """A running job whose lease was not renewed for this long is given to another worker."""
     sweep_seconds: PositiveFloat = 2.0
-    resend_seconds: PositiveFloat = 30.0
-    """A queued job whose message was sent this long ago is sent again: duplicates are harmless."""
+    resend_seconds: PositiveFloat = 5.0
+    """When the broker has fewer messages than there are queued jobs, those whose message is older
+    than this are rung for again: duplicates are harmless."""
     max_attempts: PositiveInt = 3
+    """Attempts that may end with the death of their worker before the job is given up."""
+    max_faulty_attempts: PositiveInt = 10
+    """The same for a failing store or database; they come with growing pauses, minutes in all."""
+    stuck_seconds: PositiveFloat = 1800.0
+    """An attempt that reaches no checkpoint for so long is taken for hung: the job is given to
+    another worker and this one is ended, for its supervisor to start it anew."""
+    queue_expiry_seconds: PositiveFloat = 7 * 86_400.0
+    """A job that no worker has taken by then has expired."""
     window_batch: PositiveInt = 8
     """Windows in one model call, and so the grain of cancelling, draining and pre-emption."""
     retention_seconds: PositiveFloat = 7 * 86_400.0
-    """How long a finished job and its blobs are kept."""
+    """How long the blobs of a finished job are kept."""
+    speech_retention_seconds: NonNegativeFloat = 0.0
+    """The same for speech; 0: ``retention_seconds``."""
+    transcript_retention_seconds: NonNegativeFloat = 0.0
+    """The same for transcriptions and translations; 0: ``retention_seconds``."""
+    tombstone_seconds: PositiveFloat = 7 * 86_400.0
+    """How long a job without its blobs still answers, with a 410."""
+    orphan_seconds: PositiveFloat = 3600.0
+    """A blob of this age that belongs to no job is deleted."""
     keep_inputs: bool = True
     """False: an upload is deleted as soon as its job has succeeded."""
+
+    webhook_secret: str = ""
+    """``whsec_`` and Base64, as the Standard Webhooks specification has it. Empty: one is made and
+    kept in ``webhook-secret`` in the data directory."""
+    webhook_allow: str = ""
+    """Hosts and networks, by commas, that callbacks may reach although they are not public."""
+    webhook_timeout_seconds: PositiveFloat = 10.0
+    webhook_backoff_seconds: PositiveFloat = 5.0
+    """Before the second attempt; four times as long before each later one."""
+    webhook_attempts: PositiveInt = 8
+
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: str) -> str:
+        if value and value.partition("://")[0] not in DATABASES:
+            msg = "use sqlite:///file or postgresql+psycopg://user:password@host/database"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("broker_url")
+    @classmethod
+    def _broker(cls, value: str) -> str:
+        scheme = value.partition("://")[0]
+        if scheme in ("amqp", "amqps", "pyamqp"):
+            msg = (
+                "RabbitMQ cannot serve here: waiting callers are woken through publish/subscribe "
+                "and workers read their queues strictly in order, which Celery offers on Redis "
+                "and Valkey only; use redis:// or rediss://"
+            )
+            raise ValueError(msg)
+        if value and scheme not in BROKERS:
+            msg = f"use one of {', '.join(f'{known}://' for known in BROKERS)}"
+            raise ValueError(msg)
+        return value
 
     @field_validator("audio_queue_depth")
     @classmethod
@@ -86,9 +151,11 @@ class Settings(BaseSettings):
     def storage_dir(self) -> Path:
         return self.data_dir.absolute() / "blobs"
 
-    def expiry(self, finished_at: datetime) -> datetime:
-        """When a job that ended then is deleted."""
-        return finished_at + timedelta(seconds=self.retention_seconds)
+    def expiry(self, finished_at: datetime, kind: Kind) -> datetime:
+        """When the blobs of a job that ended then are deleted."""
+        is_speech = kind is Kind.SPEECH
+        own = self.speech_retention_seconds if is_speech else self.transcript_retention_seconds
+        return finished_at + timedelta(seconds=own or self.retention_seconds)
 
     def with_changes(self, **changes: object) -> Self:
         """A copy with the given values validated; None leaves a value as it is."""

@@ -11,6 +11,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 
 BUSY_SECONDS = 30  # s a SQLite writer waits for another before it gives up
+CONNECT_SECONDS = 5  # s to reach a PostgreSQL server
+KEEPALIVE_SECONDS = 30  # s of silence after which a connection is probed
 
 
 class Database:
@@ -34,7 +36,13 @@ class Database:
 
 
 def _server(url: str) -> Engine:
-    return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+    return create_engine(
+        url,
+        pool_pre_ping=True,  # a connection that a restart of the server broke is replaced unseen
+        pool_size=10,
+        max_overflow=20,
+        connect_args={"connect_timeout": CONNECT_SECONDS, "keepalives_idle": KEEPALIVE_SECONDS},
+    )
 
 
 def _sqlite(url: str) -> Engine:

@@ -26,16 +26,23 @@ class Services:
 
 @contextmanager
 def open_services(settings: Settings) -> Iterator[Services]:
-    """Raises SchemaError when the database is not at this version's schema."""
+    """Raises SchemaError or StorageError, which say what to do, when an engine is not as needed."""
     database = Database(settings.resolved_database_url)
     announcer = Announcer(settings.broker_url, settings.broker_prefix)
     try:
         require_current(database)
+        store = open_store(settings.storage_url, settings.storage_dir)
+        store.check()
         yield Services(
             settings=settings,
             database=database,
-            store=open_store(settings.storage_url, settings.storage_dir),
-            celery=make_celery(settings.broker_url, settings.broker_prefix),
+            store=store,
+            celery=make_celery(
+                settings.broker_url,
+                settings.broker_prefix,
+                visibility_seconds=settings.broker_visibility_seconds,
+                restore_seconds=settings.broker_restore_seconds,
+            ),
             announcer=announcer,
         )
     finally:
