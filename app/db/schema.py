@@ -44,6 +44,7 @@ def migrate(database: Database, revision: str = "head") -> None:
         lock(connection, "schema")
         config = _config(connection)
         now = MigrationContext.configure(connection).get_current_revision()
+        _require_known(now)
         ancestors = {
             item.revision
             for item in ScriptDirectory.from_config(config).iterate_revisions(now, "base")
@@ -57,8 +58,18 @@ def migrate(database: Database, revision: str = "head") -> None:
 def require_current(database: Database) -> None:
     """Raise SchemaError with the command to run unless the schema is this version's own."""
     found, wanted = current(database), head()
+    _require_known(found)
     if found != wanted:
         raise SchemaError(
             f"the database is at schema {found or 'none'}, this version needs {wanted}: "
             "run `voxqueue migrate`"
+        )
+
+
+def _require_known(revision: str | None) -> None:
+    known = {item.revision for item in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if revision and revision not in known:
+        raise SchemaError(
+            f"the database is at schema {revision}, which this version does not know: "
+            "a newer Voxqueue has made it, so run that one"
         )
