@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from app.states import Capability, DeliveryState, JobState, Kind, Lane
 
@@ -19,6 +19,8 @@ class Job:
     #: A caller is waiting on the connection; such jobs count against ``audio_queue_depth``.
     options: dict[str, Any] = field(default_factory=dict)
     request_id: str = ""
+    owner: str = ""
+    #: The API key that it came with; empty where none is asked for.
     input_key: str | None = None
     input_name: str = ""
     input_bytes: int = 0
@@ -39,9 +41,11 @@ class Job:
     attempt: int = 0
     #: Raised by each claim; it fences every later write.
     losses: int = 0
-    #: Attempts that ended with the loss of a worker or a store since the last finished window.
+    #: Attempts that ended with the death of their worker since the last finished window.
+    faults: int = 0
+    #: Attempts that ended with a failing store or database since then.
     last_loss: str | None = None
-    #: What the last one was: the error code that the job gets when it was one too many.
+    #: What the last of either was: the error code that the job gets when it was one too many.
     worker: str | None = None
     lease_expires_at: datetime | None = None
     cancel_requested: bool = False
@@ -92,6 +96,11 @@ class Worker:
     started_at: datetime
     seen_at: datetime
     models: tuple[LoadedModel, ...] = ()
+    memory: dict[str, int] | None = None
+    #: Bytes, by what holds them.
+
+    def seen(self, moment: datetime) -> Self:
+        return replace(self, seen_at=moment)
 
     def offers(self, capability: Capability) -> bool:
         return any(capability in model.capabilities for model in self.models)
@@ -130,3 +139,16 @@ class Delivery:
     run_after: datetime
     log: list[dict[str, Any]] = field(default_factory=list)
     """Each attempt: ``at``, and ``status`` or ``error``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """Who may call. The token itself is shown once, when it is made, and kept nowhere."""
+
+    id: str
+    name: str
+    sha256: str
+    requests_per_minute: int | None = None
+    #: None: as the settings say; 0: any number.
+    created_at: datetime
+    revoked_at: datetime | None = None

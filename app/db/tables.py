@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     TypeDecorator,
     false,
+    text,
 )
 
 
@@ -66,6 +67,7 @@ jobs = Table(
     Column("sync", Boolean, nullable=False, server_default=false()),
     Column("options", JSON, nullable=False),
     Column("request_id", String(64), nullable=False, server_default=""),
+    Column("owner", String(40), nullable=False, server_default=""),
     # input
     Column("input_key", String(200)),
     Column("input_name", String(300), nullable=False, server_default=""),
@@ -82,6 +84,7 @@ jobs = Table(
     Column("expires_at", UtcDateTime),
     Column("attempt", Integer, nullable=False, server_default="0"),
     Column("losses", Integer, nullable=False, server_default="0"),
+    Column("faults", Integer, nullable=False, server_default="0"),
     Column("last_loss", String(32)),
     Column("worker", String(40)),
     Column("lease_expires_at", UtcDateTime),
@@ -100,10 +103,18 @@ jobs = Table(
     Column("callback_url", String(2000)),
     Column("cost", Float, nullable=False, server_default="0"),
     Index(None, "batch_id", "state"),
-    Index(None, "state", "capability", "lane", "created_at"),
+    Index(None, "state", "capability", "created_at"),
+    Index(None, "state", "created_at", "id"),
     Index(None, "state", "lease_expires_at"),
+    Index(None, "owner", "created_at", "id"),
     Index(None, "created_at", "id"),
-    Index(None, "expires_at"),
+    Index(
+        None,
+        "expires_at",
+        sqlite_where=text("purged_at IS NULL"),
+        postgresql_where=text("purged_at IS NULL"),
+    ),
+    Index(None, "purged_at"),
 )
 
 windows = Table(
@@ -151,7 +162,20 @@ workers = Table(
     Column("started_at", UtcDateTime, nullable=False),
     Column("seen_at", UtcDateTime, nullable=False),
     Column("models", JSON, nullable=False),
+    Column("memory", JSON(none_as_null=True)),
     Index(None, "seen_at"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("requests_per_minute", Integer),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("revoked_at", UtcDateTime),
+    Index(None, "sha256", unique=True),
 )
 
 leases = Table(

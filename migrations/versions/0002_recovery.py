@@ -18,6 +18,7 @@ depends_on = None
 def _job_columns() -> list[sa.Column[Any]]:
     return [
         sa.Column("run_after", UtcDateTime(), nullable=True),
+        sa.Column("faults", sa.Integer(), server_default="0", nullable=False),
         sa.Column("last_loss", sa.String(length=32), nullable=True),
         sa.Column("purged_at", UtcDateTime(), nullable=True),
         sa.Column("batch_id", sa.String(length=40), nullable=True),
