@@ -13,6 +13,7 @@ import typer
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
+from app.cli_inspect import inspect
 from app.cli_models import models_app
 from app.db.engine import Database
 from app.db.schema import SchemaError, migrate, require_current
@@ -30,6 +31,7 @@ cli = typer.Typer(
     help="Speech to text and text to speech behind the OpenAI audio API, as a task queue.",
 )
 cli.add_typer(models_app, name="models")
+cli.command()(inspect)
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")]
