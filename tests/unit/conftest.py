@@ -15,7 +15,7 @@ import soundfile
 
 @pytest.fixture(scope="session")
 def speech_dir() -> Path:
-    default = Path(__file__).parents[4].parent / "shared" / "audio"
+    default = Path(__file__).parents[2].parent / "shared" / "audio"
     path = Path(os.environ.get("VOXQUEUE_TEST_AUDIO", default))
     if not (path / "jfk.wav").exists():
         pytest.skip("no recordings: set VOXQUEUE_TEST_AUDIO to a folder with jfk.wav")
