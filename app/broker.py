@@ -6,10 +6,13 @@ harm. Tasks are sent by name, so that the front door never imports worker code.
 
 from __future__ import annotations
 
+from typing import Any
+
 import redis
 from celery import Celery
 from kombu import Queue
 from kombu.exceptions import OperationalError
+from redis import RedisError
 
 from app.states import Capability, Kind, Lane
 
@@ -21,6 +24,7 @@ TASKS = {
 # s; longer than any task. With the usual hour a long task would be given to a second worker while
 # it runs; recovery here is the lease in the database, which notices a death within seconds.
 VISIBILITY_SECONDS = 86_400
+RESTORE_SECONDS = 100  # s between two looks for messages that nobody acknowledged in that time
 CHANNEL = "jobs"
 
 
@@ -28,13 +32,23 @@ class BrokerDown(RuntimeError):
     """The message could not be sent; the sweeper sends it later."""
 
 
+def queue_name(capability: Capability, lane: Lane) -> str:
+    return f"{capability}.{lane}"
+
+
 def queue_names(capabilities: list[Capability]) -> list[str]:
     """In the order in which a worker reads them: every interactive queue before any bulk one."""
-    return [f"{capability}.{lane}" for lane in Lane for capability in capabilities]
+    return [queue_name(capability, lane) for lane in Lane for capability in capabilities]
 
 
-def make_celery(broker_url: str, prefix: str) -> Celery:
-    celery = Celery("voxqueue", broker=broker_url)
+def make_celery(
+    broker_url: str,
+    prefix: str,
+    *,
+    visibility_seconds: int = VISIBILITY_SECONDS,
+    restore_seconds: int = RESTORE_SECONDS,
+) -> Celery:
+    celery = Celery("voxqueue", broker=_celery_url(broker_url))
     celery.conf.update(
         task_ignore_result=True,
         task_serializer="json",
@@ -48,14 +62,16 @@ def make_celery(broker_url: str, prefix: str) -> Celery:
         worker_soft_shutdown_timeout=0.0,  # would only sleep inside the task
         broker_connection_retry_on_startup=True,
         broker_transport_options={
-            "visibility_timeout": VISIBILITY_SECONDS,
+            "visibility_timeout": visibility_seconds,
+            "unacked_restore_interval": restore_seconds,
+            "unacked_restore_throttle": 1,  # of such intervals between two looks
             "queue_order_strategy": "priority",  # read the queues in order
             "socket_timeout": 10,
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
             "global_keyprefix": prefix,
         },
-        visibility_timeout=VISIBILITY_SECONDS,
+        visibility_timeout=visibility_seconds,
         task_create_missing_queues=False,
         task_queues=[Queue(name) for name in queue_names(list(Capability))],
         task_default_queue="stt.interactive",
@@ -79,6 +95,26 @@ def send(celery: Celery, job_id: str, *, kind: Kind, queue: str) -> None:
         celery.send_task(TASKS[kind], args=[job_id], queue=queue)
     except (OperationalError, OSError) as error:
         raise BrokerDown(str(error)) from error
+
+
+def count_messages(celery: Celery, queue: str) -> int:
+    """Messages that wait in the queue; raises BrokerDown."""
+    try:
+        with celery.connection_for_read() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+            channel: Any = connection.default_channel
+            # Not passive: kombu then asks EXISTS, to which it does not add the key prefix.
+            declared = channel.queue_declare(queue)
+    except (OperationalError, OSError, RedisError) as error:
+        raise BrokerDown(str(error)) from error
+    return int(declared.message_count)
+
+
+def _celery_url(broker_url: str) -> str:
+    """With TLS the server's certificate is checked, which kombu does only when it is told to."""
+    if not broker_url.startswith("rediss://") or "ssl_cert_reqs=" in broker_url:
+        return broker_url
+    return f"{broker_url}{'&' if '?' in broker_url else '?'}ssl_cert_reqs=required"
 
 
 def redis_url(broker_url: str) -> str:

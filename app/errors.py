@@ -112,6 +112,16 @@ class Busy(ServiceError):
     type = "server_busy"
 
 
+class Unavailable(ServiceError):
+    """A part of the service is failing. Please try again later."""
+
+    status = 503
+    code = "unavailable"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, headers={"Retry-After": "5"})
+
+
 class WaitTimeout(ServiceError):
     """Audio request timed out. Please try again later."""
 

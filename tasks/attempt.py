@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
+
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from app.clock import now
 from app.db import queries
-from app.db.records import Job
+from app.db.records import Job, WindowRow, Worker
+from app.jobs.lifecycle import lease_end
 from app.jobs.services import Services
 from app.states import Capability, Lane
+
+RETRY_SECONDS = 0.5  # s between two tries of a database that is away or locked
+
+Result = TypeVar("Result")
 
 
 class Stop(Exception):
@@ -29,43 +39,84 @@ class LeaseLost(Stop):
     """The job belongs to another attempt by now, or is gone."""
 
 
+class Interrupted(BaseException):
+    """The worker is to stop at once, wherever it is: raised by a signal, caught by the runner."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     services: Services
     job: Job
-    """As claimed."""
+    """As of the claim or the last checkpoint."""
     capabilities: tuple[Capability, ...]
     """Of this worker: callers waiting for them come before a job that nobody waits for."""
     draining: threading.Event
     metrics: dict[str, float] = field(default_factory=dict)
     """Seconds by stage, kept with the job."""
+    stepped: float = field(default_factory=time.monotonic)
+    """When the work was last seen to go on."""
 
     @property
     def number(self) -> int:
         return self.job.attempt
 
-    def renew(self) -> Job | None:
-        """Hold the job for another lease; None when it has been lost."""
-        until = now() + timedelta(seconds=self.services.settings.lease_seconds)
-        with self.services.database.writing() as connection:
-            return queries.renew_lease(
-                connection, self.job.id, fence=self.number, lease_until=until
-            )
+    @property
+    def still_seconds(self) -> float:
+        return time.monotonic() - self.stepped
 
-    def checkpoint(self, progress: float) -> None:
-        """Between two steps of the work: report, and stop if there is a reason to (raises Stop)."""
-        job = self.renew()
+    def renew(self) -> bool:
+        """Hold the job for another lease; False when it has been lost."""
+        with self.services.database.writing() as connection:
+            return queries.renew_lease(connection, self.job, lease_until=lease_end(self.services))
+
+    def checkpoint(self, progress: float, finished: Sequence[WindowRow] = ()) -> None:
+        """Between two steps of the work: report, keep what is finished, stop if there is a reason.
+
+        Raises Stop. Only a job that has got on makes room for others, or it never would.
+        """
+        job = self.patiently(lambda: self._report(progress, finished))
         if job is None:
             raise LeaseLost
+        self.job, self.stepped = job, time.monotonic()
         if job.cancel_requested:
             raise Cancelled
-        if self.draining.is_set() or self._must_make_room():
+        if self.draining.is_set() or (finished and self._must_make_room()):
             raise HandBack
+
+    def patiently(self, action: Callable[[], Result]) -> Result:
+        """Repeat a database action while the database is away, for as long as the lease lasts."""
+        deadline = time.monotonic() + self.services.settings.lease_seconds
+        while True:
+            try:
+                return action()
+            except (OperationalError, InterfaceError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
+
+    def _report(self, progress: float, finished: Sequence[WindowRow]) -> Job | None:
         with self.services.database.writing() as connection:
-            queries.set_progress(connection, job.id, fence=self.number, progress=progress)
+            return queries.checkpoint(
+                connection,
+                self.job,
+                lease_until=lease_end(self.services),
+                progress=progress,
+                finished=finished,
+            )
 
     def _must_make_room(self) -> bool:
+        """Whether more callers wait than other workers are free to serve."""
         if self.job.sync and self.job.lane is Lane.INTERACTIVE:
             return False
+        seen_after = now() - timedelta(seconds=self.services.settings.worker_stale_seconds)
         with self.services.database.reading() as connection:
-            return queries.interactive_waiting(connection, self.capabilities)
+            waiting = queries.count_interactive(connection, self.capabilities)
+            if not waiting:
+                return False
+            busy = queries.busy_workers(connection)
+            live = queries.live_workers(connection, seen_after)
+        idle = [worker for worker in live if worker.id not in busy and self._can_replace(worker)]
+        return waiting > len(idle)
+
+    def _can_replace(self, worker: Worker) -> bool:
+        return all(worker.offers(capability) for capability in self.capabilities)

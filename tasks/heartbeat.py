@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import structlog
@@ -9,13 +11,20 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db import queries
+from app.jobs import lifecycle
+from app.jobs.errors import STUCK
+from tasks.attempt import Attempt
 from tasks.runner import Runner
 
 log = structlog.get_logger()
 
 
 class Heartbeat(threading.Thread):
-    """Renews the worker's row and the lease of the job in hand until it is stopped."""
+    """Renews the worker's row and the lease of the job in hand until it is stopped.
+
+    An attempt that does not get on is given away, and the process with it: nothing else ends a
+    call that hangs in native code.
+    """
 
     def __init__(self, runner: Runner) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -30,10 +39,20 @@ class Heartbeat(threading.Thread):
                 log.warning("heartbeat_failed", error=str(error))  # the database may come back
 
     def beat(self) -> None:
+        attempt = self._runner.current
+        if attempt and attempt.still_seconds > self._runner.services.settings.stuck_seconds:
+            self._end_stuck(attempt)
+            return
         with self._runner.services.database.writing() as connection:
-            queries.beat(connection, self._runner.worker_id, now())
-        if attempt := self._runner.current:
+            if not queries.beat(connection, self._runner.worker.id, now()):
+                queries.put_worker(connection, self._runner.worker.seen(now()))
+        if attempt:
             attempt.renew()
+
+    def _end_stuck(self, attempt: Attempt) -> None:
+        log.error("worker_stuck", job_id=attempt.job.id, seconds=attempt.still_seconds)
+        lifecycle.lose(self._runner.services, attempt.job, STUCK)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def stop(self) -> None:
         self._stopped.set()

@@ -9,24 +9,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from time import perf_counter
-from typing import Any
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
-from app.clock import now
-from app.db import queries
-from app.db.records import Job
+from app.db import retention
+from app.db.records import Worker
 from app.errors import ServiceError
-from app.jobs import sweep
-from app.jobs.errors import CANCELLED, JobError, from_service_error, job_error
+from app.jobs import lifecycle
+from app.jobs.errors import (
+    DATABASE_FAILED,
+    STORAGE_FAILED,
+    JobError,
+    Loss,
+    from_service_error,
+    job_error,
+)
 from app.jobs.services import Services
-from app.states import Capability, JobState, Kind
+from app.states import Capability, Kind
 from app.storage import StorageError, StoredBlob
 from models.base import InputRejected, SpeechProvider
-from tasks.attempt import Attempt, Cancelled, HandBack, LeaseLost
+from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost
 from tasks.synthesize import synthesize
 from tasks.transcribe import transcribe
 
@@ -43,115 +47,98 @@ log = structlog.get_logger()
 @dataclass(slots=True, kw_only=True)
 class Runner:
     services: Services
-    worker_id: str
+    worker: Worker
     providers: dict[Capability, SpeechProvider]
     draining: threading.Event
     current: Attempt | None = None
     """Read by the heartbeat thread, which renews its lease."""
 
     def run(self, job_id: str) -> None:
-        """Work on the job if it is there to be had; infrastructure errors are raised."""
-        job = self._claim(job_id)
+        """Work on the job if it is there to be had."""
+        job = lifecycle.claim(self.services, job_id, self.worker.id)
         if job is None:
             return
         with structlog.contextvars.bound_contextvars(job_id=job.id, request_id=job.request_id):
-            self.current = Attempt(
+            attempt = self.current = Attempt(
                 services=self.services,
                 job=job,
                 capabilities=tuple(self.providers),
                 draining=self.draining,
             )
             try:
-                self._attempt(self.current)
+                self._attempt(attempt)
+            except Interrupted:
+                self._hand_back(attempt)
             finally:
                 self.current = None
-
-    def _claim(self, job_id: str) -> Job | None:
-        moment = now()
-        lease = moment + timedelta(seconds=self.services.settings.lease_seconds)
-        with self.services.database.writing() as connection:
-            return queries.claim(
-                connection, job_id, worker=self.worker_id, now=moment, lease_until=lease
-            )
 
     def _attempt(self, attempt: Attempt) -> None:
         started = perf_counter()
         try:
             blob = self._work(attempt)
+            attempt.metrics["run_seconds"] = perf_counter() - started
+            self._succeed(attempt, blob)
         except Cancelled:
-            self._end(attempt, JobState.CANCELLED, error=CANCELLED)
+            lifecycle.cancelled(self.services, attempt.job)
         except HandBack:
             self._hand_back(attempt)
         except LeaseLost:
             log.warning("lease_lost", attempt=attempt.number)
-        except (StorageError, DBAPIError):
-            # Not the job's fault: its lease runs out and the sweeper gives it to another attempt.
-            raise
+        except DBAPIError as error:
+            self._lose(attempt, DATABASE_FAILED, error)
+        except (StorageError, OSError) as error:
+            self._lose(attempt, STORAGE_FAILED, error)
         except ServiceError as error:
-            self._end(attempt, JobState.FAILED, error=from_service_error(error))
+            self._fail(attempt, from_service_error(error))
         except InputRejected as error:
-            self._end(attempt, JobState.FAILED, error=_rejected(error))
+            self._fail(attempt, _rejected(error))
         except Exception as error:  # a model's fault is that job's error and the worker lives
             log.exception("model_failed")
-            self._end(attempt, JobState.FAILED, error=_failed(error))
-        else:
-            attempt.metrics["run_seconds"] = perf_counter() - started
-            self._succeed(attempt, blob)
+            self._fail(attempt, _failed(error))
 
     def _work(self, attempt: Attempt) -> StoredBlob:
         provider = self.providers[attempt.job.capability]
         return BODIES[attempt.job.kind](attempt, provider)
 
     def _succeed(self, attempt: Attempt, blob: StoredBlob) -> None:
-        done = self._end(
-            attempt,
-            JobState.SUCCEEDED,
-            output_key=blob.key,
-            output_bytes=blob.size,
-            output_sha256=blob.sha256,
-            model=self.providers[attempt.job.capability].info.name,
-            progress=1.0,
-        )
-        if not done:
-            self.services.store.delete(blob.key)  # nobody can ever see it
-        elif attempt.job.input_key and not self.services.settings.keep_inputs:
-            self.services.store.delete(attempt.job.input_key)
-            with self.services.database.writing() as connection:
-                queries.forget_input(connection, attempt.job.id)
-
-    def _end(self, attempt: Attempt, state: JobState, **values: Any) -> bool:
-        moment = now()
-        with self.services.database.writing() as connection:
-            moved = queries.move(
-                connection,
-                attempt.job.id,
-                JobState.RUNNING,
-                state,
-                fence=attempt.number,
-                finished_at=moment,
-                expires_at=self.services.settings.expiry(moment),
-                lease_expires_at=None,
-                metrics=attempt.metrics,
-                **values,
+        model = self.providers[attempt.job.capability].info.name
+        done = attempt.patiently(
+            lambda: lifecycle.succeed(
+                self.services, attempt.job, blob, model=model, metrics=attempt.metrics
             )
-        self.services.announcer.announce(attempt.job.id)
-        log.info("job_ended", state=state if moved else "superseded", **attempt.metrics)
-        return moved is not None
+        )
+        if done is None:
+            log.warning("result_dropped", attempt=attempt.number)
+            self.services.store.delete(blob.key)  # nobody can ever see it
+            return
+        log.info("job_succeeded", **attempt.metrics)
+        if done.input_key and not self.services.settings.keep_inputs:
+            self._drop_input(done.id, done.input_key)
+
+    def _drop_input(self, job_id: str, key: str) -> None:
+        try:
+            self.services.store.delete(key)
+        except (StorageError, OSError) as error:
+            log.warning("input_kept", error=str(error))  # it goes with the job
+            return
+        with self.services.database.writing() as connection:
+            retention.forget_input(connection, job_id)
+
+    def _fail(self, attempt: Attempt, error: JobError) -> None:
+        attempt.patiently(
+            lambda: lifecycle.fail(self.services, attempt.job, error, metrics=attempt.metrics)
+        )
+        log.info("job_failed", code=error["code"], **attempt.metrics)
+
+    def _lose(self, attempt: Attempt, loss: Loss, error: Exception) -> None:
+        """Should the database be away for this too, the lease runs out."""
+        log.warning("attempt_failed", loss=loss.code, error=str(error))
+        attempt.patiently(lambda: lifecycle.lose(self.services, attempt.job, loss))
 
     def _hand_back(self, attempt: Attempt) -> None:
-        with self.services.database.writing() as connection:
-            moved = queries.move(
-                connection,
-                attempt.job.id,
-                JobState.RUNNING,
-                JobState.QUEUED,
-                fence=attempt.number,
-                worker=None,
-                lease_expires_at=None,
-            )
+        moved = attempt.patiently(lambda: lifecycle.hand_back(self.services, attempt.job))
         if moved:
-            sweep.ring(self.services, moved)
-            log.info("job_handed_back", attempt=attempt.number)
+            log.info("job_handed_back", attempt=attempt.number, state=moved.state)
 
 
 def _rejected(error: InputRejected) -> JobError:

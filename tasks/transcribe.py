@@ -9,19 +9,24 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
+from typing import BinaryIO
 
 from app.audio import decode
 from app.audio.windows import Window, plan, stitch
 from app.db import queries
 from app.db.records import WindowRow
+from app.errors import Gone
 from app.states import Kind
-from app.storage import StoredBlob, keys
-from models.base import ModelError, SpeechProvider, TranscribeOptions
+from app.storage import BlobStore, StoredBlob, keys
+from models.base import SpeechProvider, TranscribeOptions
 from models.transcript import Transcript, WindowTranscript
 from tasks.attempt import Attempt
+
+MODEL_CHARACTERS = 300  # of a model's name and revision
 
 Heard = tuple[Window, WindowTranscript]
 
@@ -29,10 +34,8 @@ Heard = tuple[Window, WindowTranscript]
 def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
     """The transcript of the job's recording, stored as JSON."""
     job, services = attempt.job, attempt.services
-    if job.input_key is None:
-        raise ModelError("the recording has been deleted")
     limit = services.settings.max_audio_seconds
-    with services.store.open(job.input_key) as file:
+    with _opened(services.store, job.input_key) as file:
         blocks = decode.blocks(file, rate=provider.sample_rate, max_seconds=limit)
         windows = plan(blocks, rate=provider.sample_rate, max_seconds=provider.window_seconds)
         transcript = _hear(attempt, provider, windows)
@@ -41,11 +44,20 @@ def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
     return services.store.put(key, io.BytesIO(text), content_type="application/json")
 
 
+@contextmanager
+def _opened(store: BlobStore, key: str | None) -> Iterator[BinaryIO]:
+    try:
+        with store.open(key or "") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise Gone("The recording has been deleted.") from error
+
+
 def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window]) -> Transcript:
     """Transcribe batch by batch, with a checkpoint between two batches."""
     rate, options = provider.sample_rate, _options(attempt)
     batches = _batches(_timed(windows, attempt), attempt.services.settings.window_batch)
-    kept = _kept(attempt)
+    kept = _kept(attempt, provider)
     parts: list[tuple[float, WindowTranscript]] = []
     end = 0
     batch = next(batches, [])
@@ -55,9 +67,9 @@ def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window])
         parts += [(window.start / rate, text) for window, text in heard]
         options = replace(options, language=options.language or parts[0][1].language)
         end = batch[-1].end
-        if following:
-            _keep(attempt, [item for item in heard if item[0].number not in kept])
-            attempt.checkpoint(_progress(attempt, end / rate))
+        new = [_row(provider, *item) for item in heard if item[0].number not in kept]
+        if following and new:
+            attempt.checkpoint(_progress(attempt, end / rate), new)
         batch = following
     attempt.metrics["audio_seconds"] = end / rate
     transcript = stitch(parts, duration=end / rate)
@@ -69,15 +81,18 @@ def _hear_batch(
     provider: SpeechProvider,
     batch: list[Window],
     options: TranscribeOptions,
-    kept: dict[int, WindowTranscript],
+    kept: dict[int, WindowRow],
 ) -> list[Heard]:
     """The windows of an earlier attempt as they are, the others from the model."""
+    for window in batch:
+        if window.number in kept and not _fits(kept[window.number], window):
+            del kept[window.number]  # other settings cut the recording elsewhere
     new = [window for window in batch if window.number not in kept]
     started = perf_counter()
     texts = provider.transcribe([window.samples for window in new], options) if new else []
     _add(attempt, "model_seconds", perf_counter() - started)
-    found = kept | {window.number: text for window, text in zip(new, texts, strict=True)}
-    return [(window, found[window.number]) for window in batch]
+    heard = {window.number: text for window, text in zip(new, texts, strict=True)}
+    return [(window, heard.get(window.number) or _text(kept[window.number])) for window in batch]
 
 
 def _options(attempt: Attempt) -> TranscribeOptions:
@@ -97,28 +112,35 @@ def _progress(attempt: Attempt, seconds: float) -> float:
     return min(seconds / total, 0.99) if total else 0.0
 
 
-def _kept(attempt: Attempt) -> dict[int, WindowTranscript]:
-    """What earlier attempts have finished; a first attempt need not look."""
+def _kept(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:
+    """What earlier attempts have finished with the same model; a first attempt need not look."""
     if attempt.number == 1:
         return {}
     with attempt.services.database.reading() as connection:
         rows = queries.get_windows(connection, attempt.job.id)
-    return {row.number: WindowTranscript.from_json(row.transcript) for row in rows}
+    return {row.number: row for row in rows if row.model == _identity(provider)}
 
 
-def _keep(attempt: Attempt, heard: list[Heard]) -> None:
-    rows = [
-        WindowRow(
-            number=window.number,
-            start_sample=window.start,
-            end_sample=window.end,
-            transcript=text.to_json(),
-        )
-        for window, text in heard
-    ]
-    if rows:
-        with attempt.services.database.writing() as connection:
-            queries.put_windows(connection, attempt.job.id, attempt.number, rows)
+def _fits(row: WindowRow, window: Window) -> bool:
+    return (row.start_sample, row.end_sample) == (window.start, window.end)
+
+
+def _text(row: WindowRow) -> WindowTranscript:
+    return WindowTranscript.from_json(row.transcript)
+
+
+def _row(provider: SpeechProvider, window: Window, text: WindowTranscript) -> WindowRow:
+    return WindowRow(
+        number=window.number,
+        start_sample=window.start,
+        end_sample=window.end,
+        model=_identity(provider),
+        transcript=text.to_json(),
+    )
+
+
+def _identity(provider: SpeechProvider) -> str:
+    return f"{provider.info.name}@{provider.info.revision}"[:MODEL_CHARACTERS]
 
 
 def _batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 
 import structlog
-from celery import Celery, signals
+from celery import Celery
 
 from app.broker import TASKS, queue_names
 from app.clock import new_id, now
@@ -27,6 +27,7 @@ from app.settings import Settings
 from app.states import Capability
 from models import registry
 from models.base import ModelError, SpeechProvider
+from tasks import stopping
 from tasks.heartbeat import Heartbeat
 from tasks.runner import Runner
 
@@ -74,25 +75,23 @@ def _describe_model(provider: SpeechProvider) -> LoadedModel:
 
 def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> None:
     """Run until SIGTERM; the job in hand is handed back at its next checkpoint."""
-    draining = threading.Event()
+    worker = describe(new_id("wkr"), "ready", providers)
     runner = Runner(
-        services=services, worker_id=new_id("wkr"), providers=providers, draining=draining
+        services=services, worker=worker, providers=providers, draining=threading.Event()
     )
     register(services.celery, runner)
-    signals.worker_shutting_down.connect(lambda **_: draining.set(), weak=False)
+    stopping.install(runner)
     with services.database.writing() as connection:
-        queries.put_worker(connection, describe(runner.worker_id, "ready", providers))
+        queries.put_worker(connection, worker)
     heartbeat = Heartbeat(runner)
     heartbeat.start()
-    log.info(
-        "worker_ready", worker=runner.worker_id, models=[p.info.name for p in providers.values()]
-    )
+    log.info("worker_ready", worker=worker.id, models=[model.name for model in worker.models])
     try:
         services.celery.worker_main(
             [
                 "worker",
                 "--queues=" + ",".join(queue_names(list(providers))),
-                f"--hostname={runner.worker_id}@%h",
+                f"--hostname={worker.id}@%h",
                 "--loglevel=WARNING",
                 "--without-gossip",
                 "--without-mingle",
@@ -101,7 +100,7 @@ def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> No
     finally:
         heartbeat.stop()
         with services.database.writing() as connection:
-            queries.delete_worker(connection, runner.worker_id)
+            queries.delete_worker(connection, worker.id)
 
 
 def register(celery: Celery, runner: Runner) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import anyio.to_thread
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from app.api import prefer, views
@@ -19,7 +19,8 @@ from app.api.context import doorbell, services
 from app.api.errors import job_error_response
 from app.db.records import Job
 from app.errors import NotFound, WaitTimeout
-from app.jobs.cancel import cancel
+from app.jobs import idempotency
+from app.jobs.lifecycle import cancel
 from app.jobs.services import Services
 from app.jobs.submit import Submission, submit
 from app.jobs.wait import wait
@@ -42,19 +43,21 @@ async def answer(request: Request, submission: Submission, render: Render) -> Re
         submission,
         sync=not preference.respond_async,
         request_id=request.state.request_id,
+        idempotency_key=request.headers.get(idempotency.HEADER),
+        owner=getattr(request.state, "owner", ""),
     )
     job = await anyio.to_thread.run_sync(submit, context, submission)
     if preference.respond_async:
         seconds = min(preference.wait_seconds or 0.0, limit)
     else:
         seconds = limit if preference.wait_seconds is None else min(preference.wait_seconds, limit)
-    waited = await _wait_while_connected(request, job, seconds)
+    waited = await _wait_while_connected(request, job, seconds, kept=submission.kept)
     if waited is None:
         raise NotFound("The job is gone.")
     if waited.state.final:
         return await anyio.to_thread.run_sync(finished, context, waited, render)
     if preference.respond_async:
-        return accepted(context, waited)
+        return await anyio.to_thread.run_sync(accepted, context, waited)
     raise WaitTimeout(headers={"Location": job_url(job)})
 
 
@@ -74,16 +77,23 @@ def accepted(context: Services, job: Job) -> Response:
     return JSONResponse(views.job(context, job), status_code=202, headers=headers)
 
 
-async def _wait_while_connected(request: Request, job: Job, seconds: float) -> Job | None:
-    """Wait for the job; when the caller hangs up on a job that only it wanted, cancel that."""
+async def _wait_while_connected(
+    request: Request, job: Job, seconds: float, *, kept: bool
+) -> Job | None:
+    """Wait for the job; when the caller hangs up on a job that only it wanted, cancel that.
+
+    Raises ClientDisconnect when nobody is there to read an answer.
+    """
     context = services(request)
     waiting = asyncio.create_task(wait(context, doorbell(request), job.id, seconds))
     leaving = asyncio.create_task(_hang_up(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done() and job.sync:
+        if waiting.done():
+            return waiting.result()
+        if not kept:
             await anyio.to_thread.run_sync(cancel, context, job.id)
-        return await waiting
+        raise ClientDisconnect
     finally:
         for task in (waiting, leaving):
             task.cancel()

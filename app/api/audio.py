@@ -17,7 +17,7 @@ from app.api import fields, openapi, render
 from app.api.answer import answer
 from app.api.context import services
 from app.api.errors import unprocessable
-from app.api.multipart import FilePart, read_body, read_form
+from app.api.multipart import FilePart, Form, read_body, read_form
 from app.api.schemas import SpeechRequest, TranscriptEvent, Translation
 from app.errors import BadRequest, UnsupportedMediaType
 from app.jobs import workers
@@ -28,8 +28,11 @@ TRANSCRIPTION_PARTS = 32
 TRANSLATION_PARTS = 1000
 TRANSCRIPTION_TEXTS = frozenset(
     {"temperature", "max_tokens", "prompt", "language", "response_format", "stream"}
+    | {"timestamps", "callback_url"}
 )
-TRANSLATION_TEXTS = frozenset({"temperature", "language", "response_format"})
+TRANSLATION_TEXTS = frozenset(
+    {"temperature", "language", "response_format", "timestamps", "callback_url"}
+)
 # Of arrays and objects in a body: each takes 20 times its bytes in memory when it is parsed.
 MAX_JSON_NESTS = 1_000_000
 
@@ -71,10 +74,11 @@ async def transcriptions(request: Request) -> Response:
             "max_tokens": fields.max_tokens(form.once("max_tokens")),
             "prompt": fields.prompt(form.once("prompt")),
             "language": fields.language(form.once("language")),
+            "timestamps": form.once("timestamps") == "true" or None,
         }
         fields.transcription_format(form.once("response_format"))
         streamed = form.once("stream") == "true"
-        submission = _submission(Kind.TRANSCRIPTION, options, form.file)
+        submission = _submission(Kind.TRANSCRIPTION, options, form, form.file)
         return await answer(request, submission, render.event_stream if streamed else render.event)
 
 
@@ -95,10 +99,10 @@ async def translations(request: Request) -> Response:
             "temperature": fields.temperature(form.last("temperature")),
             "language": fields.language(form.last("language")),
             "response_format": fields.translation_format(form.last("response_format")),
+            "timestamps": form.last("timestamps") == "true" or None,
         }
-        return await answer(
-            request, _submission(Kind.TRANSLATION, options, form.file), render.translation
-        )
+        submission = _submission(Kind.TRANSLATION, options, form, form.file)
+        return await answer(request, submission, render.translation)
 
 
 @post(
@@ -119,7 +123,10 @@ async def speech(request: Request) -> Response:
         "voice": fields.voice(wanted.voice),
         "speed": fields.speed(wanted.speed),
     }
-    return await answer(request, Submission(kind=Kind.SPEECH, options=options), render.wav)
+    submission = Submission(
+        kind=Kind.SPEECH, options=options, callback_url=fields.text(wanted.callback_url)
+    )
+    return await answer(request, submission, render.wav)
 
 
 def _bounds(request: Request, max_parts: int) -> dict[str, Any]:
@@ -135,10 +142,11 @@ async def _require(request: Request, kind: Kind) -> None:
     await anyio.to_thread.run_sync(workers.require, services(request), kind)
 
 
-def _submission(kind: Kind, options: dict[str, Any], part: FilePart) -> Submission:
+def _submission(kind: Kind, options: dict[str, Any], form: Form, part: FilePart) -> Submission:
     upload = Upload(file=part.file, size=part.size, name=part.name)
     given = {key: value for key, value in options.items() if value is not None}
-    return Submission(kind=kind, options=given, upload=upload)
+    callback_url = fields.text(form.last("callback_url"))
+    return Submission(kind=kind, options=given, upload=upload, callback_url=callback_url)
 
 
 async def _speech_request(request: Request) -> SpeechRequest:

@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api import render, views
+from app.api import blobs, render, views
 from app.api.answer import finished
 from app.api.context import ServicesDep
 from app.db import queries
 from app.db.records import Job
-from app.errors import Conflict, NotFound
-from app.jobs.cancel import cancel
+from app.errors import BadRequest, Conflict, Gone, NotFound
+from app.jobs.formats import Format
+from app.jobs.lifecycle import cancel
 from app.jobs.services import Services
 from app.jobs.wait import read
 from app.states import JobState, Kind
 
-RENDER = {
-    Kind.TRANSCRIPTION: render.event,
-    Kind.TRANSLATION: render.translation,
-    Kind.SPEECH: render.wav,
-}
 JobId = Annotated[str, Path(max_length=40, pattern="^job_[0-9a-f]{32}$")]
+BatchId = Annotated[str | None, Query(max_length=40)]
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -31,8 +29,10 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 @router.get("")
 def list_jobs(
     services: ServicesDep,
+    *,
     status: JobState | None = None,
     kind: Kind | None = None,
+    batch: BatchId = None,
     after: Annotated[str | None, Query(max_length=40)] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def list_jobs(
     cursor = _get(services, after) if after else None
     with services.database.reading() as connection:
         found = queries.list_jobs(
-            connection, state=status, kind=kind, after=cursor, limit=limit + 1
+            connection, state=status, kind=kind, batch_id=batch, after=cursor, limit=limit + 1
         )
     page = found[:limit]
     return {
@@ -53,16 +53,35 @@ def list_jobs(
 
 @router.get("/{job_id}")
 def get_job(services: ServicesDep, job_id: JobId) -> dict[str, Any]:
-    return views.job(services, _get(services, job_id))
+    job = _get(services, job_id)
+    return views.job(services, job) | views.webhook(services, job)
 
 
 @router.get("/{job_id}/result")
-def get_result(services: ServicesDep, job_id: JobId) -> Response:
-    """What the synchronous call would have answered; 409 while the job is not finished."""
+def get_result(
+    services: ServicesDep,
+    request: Request,
+    job_id: JobId,
+    format_: Annotated[Format | None, Query(alias="format")] = None,
+) -> Response:
+    """What the synchronous call would have answered, or the transcript in another format.
+
+    409 while the job is not finished, the job's own error if it failed, 410 once it is deleted.
+    """
     job = _get(services, job_id)
     if not job.state.final:
         raise Conflict(f"The job is {job.state}.", headers={"Retry-After": "1"})
-    return finished(services, job, RENDER[job.kind])
+    if job.state is JobState.SUCCEEDED and job.output_key is None:
+        raise Gone
+    if job.kind is Kind.SPEECH:
+        if format_:
+            raise BadRequest("Speech has no 'format': it is a WAV file.", param="format")
+        return finished(services, job, lambda *_: _speech(services, request, job))
+    if format_:
+        return finished(services, job, lambda *_: render.transcript_as(services, job, format_))
+    return finished(
+        services, job, render.event if job.kind is Kind.TRANSCRIPTION else render.translation
+    )
 
 
 @router.delete("/{job_id}")
@@ -72,6 +91,18 @@ def delete_job(services: ServicesDep, job_id: JobId) -> JSONResponse:
     if job is None:
         raise NotFound("No such job.")
     return JSONResponse(views.job(services, job))
+
+
+def _speech(services: Services, request: Request, job: Job) -> Response:
+    return blobs.respond(
+        services.store,
+        job.output_key or "",
+        size=job.output_bytes or 0,
+        sha256=job.output_sha256 or "",
+        asked=request.headers,
+        media_type="audio/wav",
+        headers={"Content-Disposition": "attachment; filename=speech.wav"},
+    )
 
 
 def _get(services: Services, job_id: str) -> Job:

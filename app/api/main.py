@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import anyio.to_thread
 import structlog
@@ -18,6 +19,7 @@ from app.clock import new_id
 from app.jobs.services import Services, open_services
 from app.jobs.sweep import sweep
 from app.jobs.wait import Doorbell
+from app.jobs.webhooks import deliver, open_signer
 from app.settings import Settings
 
 log = structlog.get_logger()
@@ -28,10 +30,12 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with open_services(settings) as services:
             app.state.services = services
+            signer = open_signer(settings)
             app.state.doorbell = Doorbell(settings.broker_url, settings.broker_prefix)
             tasks = [
                 asyncio.create_task(app.state.doorbell.listen()),
-                asyncio.create_task(_sweep_for_ever(services)),
+                asyncio.create_task(_for_ever(services, partial(sweep, services, new_id("swp")))),
+                asyncio.create_task(_for_ever(services, partial(deliver, services, signer))),
             ]
             try:
                 yield
@@ -41,7 +45,8 @@ def create_app(settings: Settings) -> FastAPI:
                     with suppress(asyncio.CancelledError):
                         await task
 
-    app = FastAPI(lifespan=lifespan, **openapi.ABOUT)
+    # A path with a stray slash is unknown, not moved: clients resend no form to another address.
+    app = FastAPI(lifespan=lifespan, redirect_slashes=False, **openapi.ABOUT)
     for module in (audio, jobs, catalog, health):
         app.include_router(module.router)
     errors.install(app)
@@ -50,11 +55,10 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-async def _sweep_for_ever(services: Services) -> None:
-    owner = new_id("swp")
+async def _for_ever(services: Services, work: Callable[[], object]) -> None:
     while True:
         try:
-            await anyio.to_thread.run_sync(sweep, services, owner)
+            await anyio.to_thread.run_sync(work)
         except Exception:  # whatever failed, the next round tries again
             log.exception("sweep_failed")
         await asyncio.sleep(services.settings.sweep_seconds)

@@ -66,6 +66,13 @@ PREFER: Schema = {
     "N seconds if the result is not there by then; others are ignored (RFC 7240).",
     "schema": {"type": "string"},
 }
+IDEMPOTENCY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "A request repeated under its key joins the job of the first, running or done; "
+    "another request under that key is answered 422.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+}
 ACCEPTED: dict[int | str, Schema] = {
     202: {
         "description": "The request as a job, because `Prefer: respond-async` was asked for",
@@ -109,7 +116,10 @@ _MODEL = _string("Carried and ignored: what is loaded transcribes.")
 _LANGUAGE = _string("Code of the language spoken, such as `en`; detected when absent.")
 _TEMPERATURE = _string("A finite number.", pattern=r"^\s*([+-]?[0-9]+(\.[0-9]*)?)?\s*$")
 
-TRANSCRIPTION: Schema = {"parameters": [PREFER]} | _form(
+_TIMESTAMPS = _string("`true` to have the model tell segment times, for a job's subtitles.")
+_CALLBACK = _string("Told of the final state by a signed POST.", format="uri")
+
+TRANSCRIPTION: Schema = {"parameters": [PREFER, IDEMPOTENCY]} | _form(
     "At most 32 parts. A repeated `file` keeps the last; a repeated text field counts as absent.",
     {
         "file": _FILE,
@@ -120,10 +130,12 @@ TRANSCRIPTION: Schema = {"parameters": [PREFER]} | _form(
         "temperature": _TEMPERATURE,
         "max_tokens": _string("A whole number, zero or more.", pattern=r"^\s*[0-9]{0,18}\s*$"),
         "stream": _string("`true` for server-sent events; anything else is false."),
+        "timestamps": _TIMESTAMPS,
+        "callback_url": _CALLBACK,
     },
     ["file"],
 )
-TRANSLATION: Schema = {"parameters": [PREFER]} | _form(
+TRANSLATION: Schema = {"parameters": [PREFER, IDEMPOTENCY]} | _form(
     "At most 1,000 parts. A repeated field keeps the last.",
     {
         "file": _FILE,
@@ -131,11 +143,13 @@ TRANSLATION: Schema = {"parameters": [PREFER]} | _form(
         "language": _LANGUAGE,
         "response_format": _string("`json` if absent.", enum=["json", "text", "verbose_json"]),
         "temperature": _TEMPERATURE,
+        "timestamps": _TIMESTAMPS,
+        "callback_url": _CALLBACK,
     },
     ["file"],
 )
 SPEECH: Schema = {
-    "parameters": [PREFER],
+    "parameters": [PREFER, IDEMPOTENCY],
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": SpeechRequest.model_json_schema()}},

@@ -22,6 +22,9 @@ class SpeechRequest(BaseModel):
         float | None,
         Field(description="1.0 when not positive; held to the range from 0.25 to 4."),
     ] = None
+    callback_url: Annotated[
+        str | None, Field(description="Told of the final state by a signed POST.")
+    ] = None
 
 
 class ErrorBody(BaseModel):

@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from app.db import queries
-from app.db.records import Job
+from app.db import deliveries
+from app.db.records import Delivery, Job
+from app.jobs import describe, estimates
 from app.jobs.services import Services
-from app.states import JobState
+from app.states import DeliveryState, JobState
 
 
 def job(services: Services, shown: Job) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "id": shown.id,
-        "object": "job",
-        "kind": shown.kind,
-        "status": shown.state,
-        "created_at": _time(shown.created_at),
-        "started_at": _time(shown.started_at),
-        "finished_at": _time(shown.finished_at),
-        "expires_at": _time(shown.expires_at),
-        "progress": round(shown.progress, 4),
-        "attempts": shown.attempt,
-        "model": shown.model,
-        "metrics": shown.metrics,
-        "error": _error(shown),
-        "links": {"self": f"/v1/jobs/{shown.id}", "result": f"/v1/jobs/{shown.id}/result"},
-    }
+    body = describe.job(shown)
     if shown.state is JobState.QUEUED:
-        body |= _queue(services, shown)
+        estimate = estimates.estimate(services, shown)
+        body |= {
+            "queue_position": estimate.position,
+            "estimated_wait_seconds": estimate.wait_seconds,
+        }
     return body
 
 
-def _queue(services: Services, shown: Job) -> dict[str, Any]:
-    """Where the job stands; no estimate before anything of its kind has been finished."""
+def webhook(services: Services, shown: Job) -> dict[str, Any]:
+    """Where the final state is told, and how that went."""
+    if shown.callback_url is None:
+        return {}
     with services.database.reading() as connection:
-        ahead = queries.count_ahead(connection, shown)
-        typical = queries.recent_run_seconds(connection, shown)
-    wait = None if typical is None else round(typical * (ahead + 1), 1)
-    return {"queue_position": ahead + 1, "estimated_wait_seconds": wait}
+        found = deliveries.of_job(connection, shown.id)
+    return {
+        "callback_url": shown.callback_url,
+        "deliveries": [_delivery(delivery) for delivery in found],
+    }
 
 
-def _error(shown: Job) -> dict[str, Any] | None:
-    if shown.error is None:
-        return None
-    return {key: value for key, value in shown.error.items() if key != "status"}
-
-
-def _time(moment: datetime | None) -> str | None:
-    return moment.isoformat().replace("+00:00", "Z") if moment else None
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    waiting = delivery.state is DeliveryState.PENDING
+    return {
+        "id": delivery.id,
+        "status": delivery.state,
+        "attempts": delivery.attempts,
+        "next_attempt_at": describe.time(delivery.run_after) if waiting else None,
+        "log": delivery.log,
+    }

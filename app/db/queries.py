@@ -1,4 +1,4 @@
-"""Every SQL statement. A function runs in its caller's transaction and returns plain values.
+"""The SQL of jobs, workers and leases, run in the caller's transaction; returns plain values.
 
 All changes of a job's state go through ``move``: a compare-and-set on the state and, for a running
 job, on the attempt that fences it. Of any number of processes that try the same move one succeeds;
@@ -19,6 +19,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    not_,
     or_,
     select,
     text,
@@ -27,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from app.db import deliveries
 from app.db.records import Job, LoadedModel, WindowRow, Worker
 from app.db.tables import jobs, leases, windows, workers
 from app.states import MOVES, Capability, JobState, Kind, Lane
@@ -64,6 +66,7 @@ def list_jobs(
     *,
     state: JobState | None = None,
     kind: Kind | None = None,
+    batch_id: str | None = None,
     after: Job | None = None,
     limit: int,
 ) -> list[Job]:
@@ -73,6 +76,8 @@ def list_jobs(
         query = query.where(jobs.c.state == state)
     if kind:
         query = query.where(jobs.c.kind == kind)
+    if batch_id:
+        query = query.where(jobs.c.batch_id == batch_id)
     if after:
         earlier = and_(jobs.c.created_at == after.created_at, jobs.c.id < after.id)
         query = query.where(or_(jobs.c.created_at < after.created_at, earlier))
@@ -88,14 +93,20 @@ def move(
     fence: int | None = None,
     **values: Any,
 ) -> Job | None:
-    """Change the state if it is still ``old`` and the attempt still ``fence``; None if not."""
+    """Change the state if it is still ``old`` and the attempt still ``fence``; None if not.
+
+    A final state of a job with a callback leaves the delivery to make in the same transaction.
+    """
     if new not in MOVES[old]:
         raise IllegalMove(f"a job cannot go from {old} to {new}")
     statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == old, *where)
     if fence is not None:
         statement = statement.where(jobs.c.attempt == fence)
     row = connection.execute(statement.values(state=new, **values).returning(*_JOB)).first()
-    return _job(row) if row else None
+    job = _job(row) if row else None
+    if job and job.state.final and job.callback_url:
+        deliveries.insert_delivery(connection, job)
+    return job
 
 
 def claim(
@@ -107,41 +118,94 @@ def claim(
         job_id,
         JobState.QUEUED,
         JobState.RUNNING,
+        _due(now),
+        not_(_overdue(now)),
         attempt=jobs.c.attempt + 1,
         worker=worker,
         lease_expires_at=lease_until,
+        run_after=None,
         started_at=func.coalesce(jobs.c.started_at, now),
     )
 
 
-def mark_sent(connection: Connection, job_id: str, now: datetime) -> None:
-    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.QUEUED)
-    connection.execute(statement.values(enqueued_at=now))
-
-
-def request_cancel(connection: Connection, job_id: str) -> bool:
-    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.RUNNING)
-    return connection.execute(statement.values(cancel_requested=True)).rowcount == 1
-
-
-def renew_lease(
-    connection: Connection, job_id: str, *, fence: int, lease_until: datetime
+def requeue(
+    connection: Connection, job: Job, *where: ColumnElement[bool], **values: Any
 ) -> Job | None:
-    """The running job with its lease renewed, or None when this attempt has lost it."""
-    statement = update(jobs).where(
-        jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == fence
+    """Take the job from the attempt that runs it and put it back into the queue.
+
+    None when it is not that attempt's any more, or is to be cancelled.
+    """
+    return move(
+        connection,
+        job.id,
+        JobState.RUNNING,
+        JobState.QUEUED,
+        not_cancelled(),
+        *where,
+        fence=job.attempt,
+        worker=None,
+        lease_expires_at=None,
+        **values,
     )
-    row = connection.execute(
-        statement.values(lease_expires_at=lease_until).returning(*_JOB)
-    ).first()
+
+
+def _due(now: datetime) -> ColumnElement[bool]:
+    return or_(jobs.c.run_after.is_(None), jobs.c.run_after <= now)
+
+
+def _overdue(now: datetime) -> ColumnElement[bool]:
+    """A job that some worker has begun is never too late."""
+    return and_(jobs.c.deadline_at.is_not(None), jobs.c.deadline_at < now, jobs.c.attempt == 0)
+
+
+def mark_sent(connection: Connection, job_id: str, moment: datetime | None) -> None:
+    """When the job's message was sent; None: not yet, so that the sweeper does it."""
+    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.QUEUED)
+    connection.execute(statement.values(enqueued_at=moment))
+
+
+def not_cancelled() -> ColumnElement[bool]:
+    """A condition for ``move``: nobody has asked for the running job to be cancelled."""
+    return not_(jobs.c.cancel_requested)
+
+
+def request_cancel(connection: Connection, job_id: str) -> Job | None:
+    """The running job, which is to stop at its next checkpoint; None when it does not run."""
+    statement = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.RUNNING)
+    row = connection.execute(statement.values(cancel_requested=True).returning(*_JOB)).first()
     return _job(row) if row else None
 
 
-def set_progress(connection: Connection, job_id: str, *, fence: int, progress: float) -> bool:
+def renew_lease(connection: Connection, job: Job, *, lease_until: datetime) -> bool:
+    """False when the attempt has lost the job."""
     statement = update(jobs).where(
-        jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == fence
+        jobs.c.id == job.id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == job.attempt
     )
-    return connection.execute(statement.values(progress=progress)).rowcount == 1
+    return connection.execute(statement.values(lease_expires_at=lease_until)).rowcount == 1
+
+
+def checkpoint(
+    connection: Connection,
+    job: Job,
+    *,
+    lease_until: datetime,
+    progress: float,
+    finished: Sequence[WindowRow] = (),
+) -> Job | None:
+    """Renew the lease, report, and keep finished windows; None when the attempt has lost the job.
+
+    A finished window shows that the input does not kill its worker: losses count from there.
+    """
+    values: dict[str, Any] = {"lease_expires_at": lease_until, "progress": progress}
+    if finished:
+        values |= {"losses": 0, "faults": 0, "last_loss": None}
+    statement = update(jobs).where(
+        jobs.c.id == job.id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == job.attempt
+    )
+    row = connection.execute(statement.values(**values).returning(*_JOB)).first()
+    if row and finished:
+        put_windows(connection, job.id, job.attempt, finished)
+    return _job(row) if row else None
 
 
 # -- admission -------------------------------------------------------------------------------------
@@ -161,43 +225,20 @@ def count_sync_jobs(connection: Connection, capability: Capability) -> int:
     return connection.execute(query).scalar_one()
 
 
-def count_ahead(connection: Connection, job: Job) -> int:
-    """Queued jobs that the workers will take before this one."""
-    earlier = jobs.c.created_at < job.created_at
-    if job.lane is Lane.BULK:
-        ahead = or_(jobs.c.lane == Lane.INTERACTIVE, and_(jobs.c.lane == Lane.BULK, earlier))
-    else:
-        ahead = and_(jobs.c.lane == Lane.INTERACTIVE, earlier)
+def count_interactive(connection: Connection, capabilities: Sequence[Capability]) -> int:
+    """Jobs of waiting callers that no worker has taken yet."""
     query = select(func.count()).where(
-        jobs.c.state == JobState.QUEUED, jobs.c.capability == job.capability, ahead
-    )
-    return connection.execute(query).scalar_one()
-
-
-def interactive_waiting(connection: Connection, capabilities: Sequence[Capability]) -> bool:
-    query = select(jobs.c.id).where(
         jobs.c.state == JobState.QUEUED,
         jobs.c.capability.in_(capabilities),
         jobs.c.lane == Lane.INTERACTIVE,
         jobs.c.sync,
     )
-    return connection.execute(query.limit(1)).first() is not None
+    return connection.execute(query).scalar_one()
 
 
-def recent_run_seconds(connection: Connection, job: Job, *, sample: int = 20) -> float | None:
-    """Mean time that the last finished jobs of this capability and lane ran; None without any."""
-    query = (
-        select(jobs.c.started_at, jobs.c.finished_at)
-        .where(
-            jobs.c.state == JobState.SUCCEEDED,
-            jobs.c.capability == job.capability,
-            jobs.c.lane == job.lane,
-        )
-        .order_by(jobs.c.created_at.desc())
-        .limit(sample)
-    )
-    spans = [(end - start).total_seconds() for start, end in connection.execute(query)]
-    return sum(spans) / len(spans) if spans else None
+def busy_workers(connection: Connection) -> set[str]:
+    query = select(jobs.c.worker).where(jobs.c.state == JobState.RUNNING)
+    return set(connection.execute(query).scalars())
 
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -206,6 +247,11 @@ def recent_run_seconds(connection: Connection, job: Job, *, sample: int = 20) ->
 def put_windows(
     connection: Connection, job_id: str, attempt: int, rows: Sequence[WindowRow]
 ) -> None:
+    """Replace what another model may have left under the same numbers."""
+    numbers = [row.number for row in rows]
+    connection.execute(
+        delete(windows).where(windows.c.job_id == job_id, windows.c.number.in_(numbers))
+    )
     connection.execute(
         insert(windows), [{**asdict(row), "job_id": job_id, "attempt": attempt} for row in rows]
     )
@@ -217,7 +263,7 @@ def get_windows(connection: Connection, job_id: str) -> list[WindowRow]:
     return [WindowRow(**row._asdict()) for row in connection.execute(query)]
 
 
-# -- recovery and retention ------------------------------------------------------------------------
+# -- recovery --------------------------------------------------------------------------------------
 
 
 def lost_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> list[Job]:
@@ -226,37 +272,47 @@ def lost_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> lis
     return [_job(row) for row in connection.execute(query.limit(limit))]
 
 
-def unsent_jobs(connection: Connection, before: datetime, *, limit: int = 100) -> list[Job]:
-    """Queued jobs whose message was never sent, or sent so long ago that it may be gone."""
-    stale = or_(
-        and_(jobs.c.enqueued_at.is_(None), jobs.c.created_at < before),
-        jobs.c.enqueued_at < before,
-    )
+def unsent_jobs(connection: Connection, now: datetime, *, limit: int = 1000) -> list[Job]:
+    """Queued jobs that are due and whose message has yet to be sent."""
     query = (
         select(*_JOB)
-        .where(jobs.c.state == JobState.QUEUED, stale)
+        .where(jobs.c.state == JobState.QUEUED, jobs.c.enqueued_at.is_(None), _due(now))
         .order_by(jobs.c.created_at)
-        .limit(limit)
     )
-    return [_job(row) for row in connection.execute(query)]
-
-
-def overdue_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> list[Job]:
-    query = select(*_JOB).where(jobs.c.state == JobState.QUEUED, jobs.c.deadline_at < now)
     return [_job(row) for row in connection.execute(query.limit(limit))]
 
 
-def purgeable_jobs(connection: Connection, now: datetime, *, limit: int = 100) -> list[Job]:
-    query = select(*_JOB).where(jobs.c.expires_at < now).limit(limit)
-    return [_job(row) for row in connection.execute(query)]
+def count_sent(connection: Connection) -> dict[tuple[Capability, Lane], int]:
+    """How many messages there must be, by queue."""
+    query = (
+        select(jobs.c.capability, jobs.c.lane, func.count())
+        .where(jobs.c.state == JobState.QUEUED, jobs.c.enqueued_at.is_not(None))
+        .group_by(jobs.c.capability, jobs.c.lane)
+    )
+    rows = connection.execute(query)
+    return {(Capability(kind), Lane(lane)): count for kind, lane, count in rows}
 
 
-def forget_input(connection: Connection, job_id: str) -> None:
-    connection.execute(update(jobs).where(jobs.c.id == job_id).values(input_key=None))
+def sent_jobs(
+    connection: Connection, capability: Capability, lane: Lane, *, before: datetime, limit: int
+) -> list[Job]:
+    """Queued jobs whose message was sent before then, the oldest message first."""
+    query = (
+        select(*_JOB)
+        .where(
+            jobs.c.state == JobState.QUEUED,
+            jobs.c.capability == capability,
+            jobs.c.lane == lane,
+            jobs.c.enqueued_at < before,
+        )
+        .order_by(jobs.c.enqueued_at, jobs.c.created_at)
+    )
+    return [_job(row) for row in connection.execute(query.limit(limit))]
 
 
-def delete_job(connection: Connection, job_id: str) -> None:
-    connection.execute(delete(jobs).where(jobs.c.id == job_id))
+def overdue_jobs(connection: Connection, now: datetime, *, limit: int = 1000) -> list[Job]:
+    query = select(*_JOB).where(jobs.c.state == JobState.QUEUED, _overdue(now))
+    return [_job(row) for row in connection.execute(query.limit(limit))]
 
 
 def count_by_state(connection: Connection) -> dict[tuple[JobState, Capability], int]:
@@ -276,8 +332,10 @@ def put_worker(connection: Connection, worker: Worker) -> None:
     _upsert(connection, workers, {**asdict(worker)}, key="id")
 
 
-def beat(connection: Connection, worker_id: str, now: datetime) -> None:
-    connection.execute(update(workers).where(workers.c.id == worker_id).values(seen_at=now))
+def beat(connection: Connection, worker_id: str, now: datetime) -> bool:
+    """False when the worker's row is gone: it was taken for dead."""
+    statement = update(workers).where(workers.c.id == worker_id)
+    return connection.execute(statement.values(seen_at=now)).rowcount == 1
 
 
 def delete_worker(connection: Connection, worker_id: str) -> None:

@@ -12,9 +12,10 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from app.clock import now
-from app.db import queries
-from app.db.records import Job
+from app.db import idempotency, queries
+from app.db.records import IdempotencyKey, Job
 from app.errors import Busy
+from app.jobs.idempotency import find_twin
 from app.jobs.services import Services
 from app.states import Capability
 
@@ -31,9 +32,21 @@ def check(connection: Connection, services: Services, capability: Capability) ->
         raise Busy(headers={"Retry-After": str(RETRY_SECONDS)})
 
 
-def admit(connection: Connection, services: Services, job: Job) -> None:
-    """Insert the job if it may come in; check and insert are one transaction."""
+def admit(
+    connection: Connection, services: Services, job: Job, key: IdempotencyKey | None = None
+) -> Job:
+    """Insert the job if it may come in; check and insert are one transaction.
+
+    Returns the job, or the one that has the same idempotency key: it never counts twice.
+    """
+    if key:
+        queries.lock(connection, f"key:{key.owner}:{key.key}")
+        if twin := find_twin(connection, key):
+            return twin
     if job.sync:
         queries.lock(connection, f"admission:{job.capability}")
         check(connection, services, job.capability)
     queries.insert_job(connection, job)
+    if key:
+        idempotency.insert_key(connection, key, job.id)
+    return job

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.storage.base import BlobStore, StorageError, StoredBlob
+from app.storage.base import BlobStore, ListedBlob, StorageError, StoredBlob
 from app.storage.local import LocalStore
 
-__all__ = ["BlobStore", "LocalStore", "StorageError", "StoredBlob", "open_store"]
+__all__ = ["BlobStore", "ListedBlob", "LocalStore", "StorageError", "StoredBlob", "open_store"]
 
 
 def open_store(url: str, default_dir: Path) -> BlobStore:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import BinaryIO, Protocol
 
 
@@ -13,6 +15,13 @@ class StoredBlob:
     size: int
     """Bytes."""
     sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedBlob:
+    key: str
+    modified_at: datetime
+    """Aware, in UTC."""
 
 
 class StorageError(RuntimeError):
@@ -34,6 +43,10 @@ class BlobStore(Protocol):
 
     def delete(self, key: str) -> None:
         """Delete the blob if it is there."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ListedBlob]:
+        """Every blob whose key starts with the prefix, which ends with a slash."""
         ...
 
     def url(self, key: str, *, seconds: int) -> str | None:

@@ -8,10 +8,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from app.storage.base import StorageError, StoredBlob
+from app.storage.base import ListedBlob, StorageError, StoredBlob
 
 CHUNK = 1 << 20  # bytes copied at a time
 
@@ -68,6 +69,17 @@ class LocalStore:
                 continue  # gone with an earlier delete
             except OSError:
                 break  # not empty
+
+    def list(self, prefix: str) -> Iterator[ListedBlob]:
+        root, folder = self.root.resolve(), self._path(prefix)
+        for place, _, names in os.walk(folder):
+            for name in names:
+                path = Path(place) / name
+                try:
+                    modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+                except FileNotFoundError:
+                    continue  # deleted since
+                yield ListedBlob(key=path.relative_to(root).as_posix(), modified_at=modified)
 
     def url(self, key: str, *, seconds: int) -> str | None:  # noqa: ARG002 - part of BlobStore; the front door serves local blobs itself
         return None

@@ -21,7 +21,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from app.storage.base import StorageError, StoredBlob
+from app.storage.base import ListedBlob, StorageError, StoredBlob
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -140,6 +140,16 @@ class S3Store:
     def delete(self, key: str) -> None:
         with _translated(f"cannot delete {key}"):
             self._client.delete_object(Bucket=self._location.bucket, Key=self._name(key))
+
+    def list(self, prefix: str) -> Iterator[ListedBlob]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._location.bucket, Prefix=self._location.prefix + prefix
+        )
+        with _translated(f"cannot list {prefix}"):
+            for page in pages:
+                for item in page.get("Contents", []):
+                    key = item["Key"].removeprefix(self._location.prefix)
+                    yield ListedBlob(key=key, modified_at=item["LastModified"])
 
     def url(self, key: str, *, seconds: int) -> str | None:
         place = {"Bucket": self._location.bucket, "Key": self._name(key)}

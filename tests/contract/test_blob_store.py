@@ -8,6 +8,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
@@ -220,3 +221,12 @@ def test_a_server_that_never_answers_is_given_up(
         store = open_store(f"s3://bucket?endpoint=http://127.0.0.1:{port}", tmp_path)
         with pytest.raises(StorageError, match=r"[Tt]imeout"):
             put(store, "k", b"x")
+
+
+def test_blobs_are_listed_below_a_prefix_with_their_age(store: BlobStore) -> None:
+    for key in ("in/job_1/source", "out/job_1/1/a.wav", "out/job_1/2/a.wav", "out/job_10/1/a.wav"):
+        put(store, key, b"x")
+    listed = list(store.list("out/job_1/"))
+    assert sorted(blob.key for blob in listed) == ["out/job_1/1/a.wav", "out/job_1/2/a.wav"]
+    assert all(abs(datetime.now(UTC) - blob.modified_at) < timedelta(minutes=5) for blob in listed)
+    assert list(store.list("out/nobody/")) == []
