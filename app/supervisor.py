@@ -41,7 +41,8 @@ class Child:
 
     @property
     def delay(self) -> float:
-        return min(FIRST_DELAY_SECONDS * 2.0 ** (self.failures - 1), LONGEST_DELAY_SECONDS)
+        doublings = min(self.failures - 1, 10)  # far beyond the longest delay
+        return min(FIRST_DELAY_SECONDS * 2.0**doublings, LONGEST_DELAY_SECONDS)
 
 
 class Supervisor:

@@ -75,10 +75,9 @@ class Service:
 
         try:
             eventually(announced, seconds=READY_SECONDS)
-        except AssertionError:
+        except AssertionError as error:
             self.process.kill()
-            print(self.log)
-            raise
+            raise AssertionError(f"{error}\n{self.log}") from None
         return found[0]
 
     def pids(self, child: str) -> list[int]:
