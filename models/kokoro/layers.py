@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from models.backend import mx
+from models.backend.moments import moments
 from models.kokoro.weights import Weights
 
 INSTANCE_EPS = 1e-5
@@ -59,8 +60,8 @@ class AdaptiveInstanceNorm:
 
     def scale_shift(self, x: mx.array, style: mx.array) -> tuple[mx.array, mx.array]:
         gain, offset = self._adapt(style)
-        mean = mx.mean(x, axis=0, keepdims=True)
-        scale = gain * mx.rsqrt(mx.var(x, axis=0, keepdims=True) + INSTANCE_EPS)
+        mean, variance = moments(x)
+        scale = gain * mx.rsqrt(variance + INSTANCE_EPS)
         return scale, offset - mean * scale
 
 

@@ -10,7 +10,8 @@ import math
 import numpy as np
 
 from models.backend import mx
-from models.backend.ops import Floats, exp, sin, snake, tanh
+from models.backend.filtering import SnakeConvolution
+from models.backend.ops import Floats, exp, sin, tanh
 from models.kokoro.config import KokoroConfig, VocoderConfig
 from models.kokoro.layers import AdaptiveInstanceNorm, ResidualBlock, leaky
 from models.kokoro.weights import Weights
@@ -71,10 +72,10 @@ class SnakeBlock:
             step
             for n, dilation in enumerate(dilations)
             for step in (
-                SnakeConvolution(
+                AdaptedConvolution(
                     weights, name, f"1.{n}", channels, kernel=kernel, dilation=dilation, style=style
                 ),
-                SnakeConvolution(
+                AdaptedConvolution(
                     weights, name, f"2.{n}", channels, kernel=kernel, dilation=1, style=style
                 ),
             )
@@ -82,11 +83,11 @@ class SnakeBlock:
 
     def __call__(self, x: mx.array, style: mx.array) -> mx.array:
         for first, second in zip(self._steps[::2], self._steps[1::2], strict=True):
-            x = x + second(first(x, style), style)
+            x = second(first(x, style), style, added=x)
         return x
 
 
-class SnakeConvolution:
+class AdaptedConvolution:
     def __init__(
         self,
         weights: Weights,
@@ -99,18 +100,16 @@ class SnakeConvolution:
         style: int,
     ) -> None:
         self._norm = AdaptiveInstanceNorm(weights, f"{name}.adain{place}", style, channels)
-        self._alpha = weights.take(f"{name}.alpha{place}", 1, channels, 1).reshape(channels)
-        self._convolution = weights.convolution(
-            f"{name}.convs{place}",
-            channels,
-            channels,
-            kernel,
+        self._convolution = SnakeConvolution(
+            weights.unfolded(f"{name}.convs{place}", channels, channels, kernel),
+            weights.take(f"{name}.convs{place}.bias", channels),
+            weights.take(f"{name}.alpha{place}", 1, channels, 1).reshape(channels),
             dilation=dilation,
-            padding=dilation * (kernel - 1) // 2,
         )
 
-    def __call__(self, x: mx.array, style: mx.array) -> mx.array:
-        return self._convolution(snake(self._norm(x, style), self._alpha))
+    def __call__(self, x: mx.array, style: mx.array, *, added: mx.array | None = None) -> mx.array:
+        scale, shift = self._norm.scale_shift(x, style)
+        return self._convolution(x, scale, shift, added=added)
 
 
 class Generator:

@@ -19,7 +19,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
-def convolved(x, weight, bias, stride, dilation, padding):
+def convolved(x, weight, bias, *, stride=1, dilation=1, padding=0):
     outputs, _, kernel = weight.shape
     x = np.pad(x, [(padding, padding), (0, 0)]).astype(np.float64)
     steps = (len(x) - dilation * (kernel - 1) - 1) // stride + 1
@@ -41,33 +41,29 @@ def transposed(x, weight, bias, stride, padding):
 
 @pytest.mark.parametrize("length", [11, 64, 257])
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "kernel", "stride", "dilation", "padding"),
+    ("shape", "geometry"),
     [
-        (4, 6, 1, 1, 1, 0),
-        (4, 6, 3, 1, 1, 1),
-        (5, 3, 7, 1, 3, 9),
-        (8, 8, 11, 1, 5, 25),
-        (22, 6, 12, 6, 1, 3),
-        (1, 1, 3, 2, 1, 1),
+        ((6, 4, 1), {}),
+        ((6, 4, 3), {"padding": 1}),
+        ((3, 5, 7), {"dilation": 3, "padding": 9}),
+        ((8, 8, 11), {"dilation": 5, "padding": 25}),
+        ((6, 22, 12), {"stride": 6, "padding": 3}),
+        ((1, 1, 3), {"stride": 2, "padding": 1}),
     ],
 )
-def test_convolution(rng, inputs, outputs, kernel, stride, dilation, padding, length):
-    weight = rng.normal(size=(outputs, inputs, kernel)).astype(np.float32)
-    bias = rng.normal(size=outputs).astype(np.float32)
-    if length + 2 * padding < dilation * (kernel - 1) + 1:
-        pytest.skip("shorter than the kernel")
-    x = rng.normal(size=(length, inputs)).astype(np.float32)
-    layer = Convolution(
-        mx.array(weight), mx.array(bias), stride=stride, dilation=dilation, padding=padding
-    )
-    expected = convolved(x, weight, bias, stride, dilation, padding)
-    np.testing.assert_allclose(np.array(layer(mx.array(x))), expected, rtol=1e-4, atol=1e-4)
+def test_convolution(rng, shape, geometry, length):
+    weight = rng.normal(size=shape).astype(np.float32)
+    bias = rng.normal(size=shape[0]).astype(np.float32)
+    x = rng.normal(size=(length, shape[1])).astype(np.float32)
+    got = Convolution(mx.array(weight), mx.array(bias), **geometry)(mx.array(x))
+    expected = convolved(x, weight, bias, **geometry)
+    np.testing.assert_allclose(np.array(got), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_convolution_without_bias(rng):
     weight = rng.normal(size=(3, 2, 1)).astype(np.float32)
     x = rng.normal(size=(9, 2)).astype(np.float32)
-    expected = convolved(x, weight, 0, 1, 1, 0)
+    expected = convolved(x, weight, 0)
     np.testing.assert_allclose(
         np.array(Convolution(mx.array(weight), None)(mx.array(x))), expected, rtol=1e-4, atol=1e-5
     )

@@ -93,7 +93,7 @@ def test_letter_rules(word, phonemes):
 
 
 def test_a_lexicon_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match="us_gold.json"):
+    with pytest.raises(CheckpointError, match=r"us_gold\.json"):
         Lexicon.read(tmp_path)
 
 
