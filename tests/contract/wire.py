@@ -7,7 +7,7 @@ import json
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -70,7 +70,7 @@ class Wire:
         self.socket = socket.create_connection((address.hostname, address.port), timeout)
         self.sent = 0
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,9 +1,10 @@
 """A deterministic model without weights, joined to the service as any third-party package would be.
 
 A checkpoint is a directory whose config.json says ``{"model_type": "fake"}``; it may also hold
-``seconds`` that each call takes. While there is a file ``hold`` beside it, calls last. Every window and utterance that the model is given is appended to
-``calls.log`` beside it, so that a test can count what was really done. Commands in a text to speak
-make it misbehave: ``RAISE``, ``KILL``, ``KILL-ONCE``; so does a recording of ``POISON`` level.
+``seconds`` that each call takes. While there is a file ``hold`` beside it, no call comes to an end.
+Every window and utterance that the model is given is appended to ``calls.log`` beside it, so that a
+test can count what was really done. Commands in a text to speak make it misbehave: ``RAISE``,
+``KILL``, ``KILL-ONCE``; so does a recording of ``POISON`` level.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class FakeProvider:
         if text == "KILL" or (text == "KILL-ONCE" and not self._once.exists()):
             self._once.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        voice = voice if voice in self.info.voices else "af_heart"
         seed = int.from_bytes(hashlib.sha256(f"{voice} {text}".encode()).digest()[:4], "big")
         frames = int(RATE * 0.05 * len(text) / speed)
         return np.random.default_rng(seed).uniform(-0.5, 0.5, frames).astype(np.float32)
