@@ -64,6 +64,8 @@ class Job:
     callback_url: str | None = None
     cost: float = 0.0
     #: Its size, for estimates: seconds of audio, or characters of text.
+    content_key: str | None = None
+    #: Of the input, the options and the model's revision: the same key is the same result.
 
     @property
     def capability(self) -> Capability:

@@ -102,6 +102,13 @@ jobs = Table(
     Column("batch_id", String(40)),
     Column("callback_url", String(2000)),
     Column("cost", Float, nullable=False, server_default="0"),
+    Column("content_key", String(64)),
+    Index(
+        None,
+        "content_key",
+        sqlite_where=text("content_key IS NOT NULL"),
+        postgresql_where=text("content_key IS NOT NULL"),
+    ),
     Index(None, "batch_id", "state"),
     Index(None, "state", "capability", "created_at"),
     Index(None, "state", "created_at", "id"),
@@ -150,6 +157,65 @@ deliveries = Table(
     Column("log", JSON, nullable=False),
     Index(None, "state", "run_after"),
     Index(None, "job_id"),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("owner", String(40), nullable=False, server_default=""),
+    Column("purpose", String(32), nullable=False),
+    Column("filename", String(255), nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("key", String(200), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Index(None, "owner", "created_at", "id"),
+    Index(None, "expires_at"),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("owner", String(40), nullable=False, server_default=""),
+    Column("endpoint", String(64), nullable=False),
+    Column("input_file_id", String(40), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("completion_window", String(16), nullable=False),
+    Column("metadata", JSON(none_as_null=True)),
+    Column("errors", JSON(none_as_null=True)),
+    # lines
+    Column("total", Integer, nullable=False, server_default="0"),
+    Column("completed", Integer, nullable=False, server_default="0"),
+    Column("failed", Integer, nullable=False, server_default="0"),
+    Column("output_file_id", String(40)),
+    Column("error_file_id", String(40)),
+    # when it came to each state
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("in_progress_at", UtcDateTime),
+    Column("finalizing_at", UtcDateTime),
+    Column("completed_at", UtcDateTime),
+    Column("failed_at", UtcDateTime),
+    Column("expired_at", UtcDateTime),
+    Column("cancelling_at", UtcDateTime),
+    Column("cancelled_at", UtcDateTime),
+    Index(None, "owner", "created_at", "id"),
+    Index(None, "state"),
+)
+
+batch_lines = Table(
+    "batch_lines",
+    metadata,
+    Column("batch_id", ForeignKey("batches.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("custom_id", String(512)),
+    Column("state", String(16), nullable=False),
+    Column("body", JSON(none_as_null=True)),
+    Column("job_id", String(40)),
+    Column("error", JSON(none_as_null=True)),
+    Index(None, "batch_id", "state", "number"),
 )
 
 workers = Table(
