@@ -11,11 +11,10 @@ from whisper.model import ModelDimensions, Whisper
 torch.set_num_threads(2)
 tensors = load_file(sys.argv[1])
 state = {}
-for key, value in tensors.items():
+for key, tensor in tensors.items():
     name = key.replace("mlp1", "mlp.0").replace("mlp2", "mlp.2")
-    if name.endswith(("conv1.weight", "conv2.weight")):
-        value = value.permute(0, 2, 1)
-    state[name] = value.float().contiguous()
+    is_conv = name.endswith(("conv1.weight", "conv2.weight"))
+    state[name] = (tensor.permute(0, 2, 1) if is_conv else tensor).float().contiguous()
 audio_state, n_mels = state["encoder.conv1.weight"].shape[:2]
 vocab, text_state = state["decoder.token_embedding.weight"].shape
 layers = {
@@ -53,10 +52,21 @@ def read(path):
     return np.ascontiguousarray(mono, dtype=np.float32)
 
 
+def decode_one(samples):
+    """A clip of one window: silence is appended to the samples, as it is here."""
+    mel = whisper.log_mel_spectrogram(whisper.pad_or_trim(samples), n_mels=n_mels)
+    options = whisper.DecodingOptions(temperature=0.0, without_timestamps=True, fp16=False)
+    result = whisper.decode(model, mel, options)
+    return {"text": result.text.strip(), "language": result.language}
+
+
 def work(request):
+    samples = read(request["file"])
     with torch.no_grad():
+        if len(samples) <= 480_000:
+            return decode_one(samples)
         result = model.transcribe(
-            read(request["file"]),
+            samples,
             temperature=0.0,
             condition_on_previous_text=False,
             without_timestamps=True,

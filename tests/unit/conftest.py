@@ -1,25 +1,14 @@
-"""Builders of audio files, good and hostile, and the real speech where there is some."""
+"""Builders of audio files, good and hostile."""
 
 from __future__ import annotations
 
 import io
-import os
 import struct
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-
-
-@pytest.fixture(scope="session")
-def speech_dir() -> Path:
-    default = Path(__file__).parents[2].parent / "shared" / "audio"
-    path = Path(os.environ.get("VOXQUEUE_TEST_AUDIO", default))
-    if not (path / "jfk.wav").exists():
-        pytest.skip("no recordings: set VOXQUEUE_TEST_AUDIO to a folder with jfk.wav")
-    return path
 
 
 def _chunk(name: bytes, body: bytes, size: int | None = None) -> bytes:

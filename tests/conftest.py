@@ -1,0 +1,31 @@
+"""Real speech and real weights, where they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from models.base import ModelError
+from models.catalog import checkpoint_path
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def speech_dir() -> Path:
+    path = Path(os.environ.get("VOXQUEUE_TEST_AUDIO", ROOT.parent / "shared" / "audio"))
+    if not (path / "jfk.wav").exists():
+        pytest.skip("no recordings: set VOXQUEUE_TEST_AUDIO to a folder with jfk.wav")
+    return path
+
+
+@pytest.fixture(scope="session")
+def real_models() -> None:
+    """Skips where the weights have not been pulled."""
+    try:
+        for name in ("whisper-base", "kokoro-82m"):
+            checkpoint_path(name)
+    except ModelError as error:
+        pytest.skip(str(error))
