@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import torch
+import whisper
 from safetensors.torch import load_file
 from speak_lines import serve
 from whisper.model import ModelDimensions, Whisper
