@@ -30,6 +30,7 @@ from app.jobs.services import Services
 from app.states import Capability, Kind
 from app.storage import StorageError, StoredBlob
 from models.base import InputRejected, SpeechProvider
+from tasks import recall
 from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost
 from tasks.synthesize import synthesize
 from tasks.transcribe import transcribe
@@ -57,6 +58,7 @@ class Runner:
         """Work on the job if it is there to be had."""
         job = lifecycle.claim(self.services, job_id, self.worker.id)
         if job is None:
+            log.info("delivery_ignored", job_id=job_id)  # delivered twice, cancelled or done
             return
         with structlog.contextvars.bound_contextvars(job_id=job.id, request_id=job.request_id):
             attempt = self.current = Attempt(
@@ -82,6 +84,8 @@ class Runner:
             lifecycle.cancelled(self.services, attempt.job)
         except HandBack:
             self._hand_back(attempt)
+        except recall.Underway:
+            lifecycle.postpone(self.services, attempt.job, recall.WAIT_SECONDS)
         except LeaseLost:
             log.warning("lease_lost", attempt=attempt.number)
         except DBAPIError as error:
@@ -98,13 +102,19 @@ class Runner:
 
     def _work(self, attempt: Attempt) -> StoredBlob:
         provider = self.providers[attempt.job.capability]
-        return BODIES[attempt.job.kind](attempt, provider)
+        found = recall.recall(attempt, provider.info)
+        return found or BODIES[attempt.job.kind](attempt, provider)
 
     def _succeed(self, attempt: Attempt, blob: StoredBlob) -> None:
-        model = self.providers[attempt.job.capability].info.name
+        model = self.providers[attempt.job.capability].info
         done = attempt.patiently(
             lambda: lifecycle.succeed(
-                self.services, attempt.job, blob, model=model, metrics=attempt.metrics
+                self.services,
+                attempt.job,
+                blob,
+                model=model.name,
+                metrics=attempt.metrics,
+                content_key=recall.content_key(attempt.job, model),
             )
         )
         if done is None:

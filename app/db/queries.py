@@ -343,14 +343,22 @@ def delete_worker(connection: Connection, worker_id: str) -> None:
 
 
 def bury_worker(connection: Connection, *, host: str, pid: int, now: datetime) -> None:
-    """The process is known to be dead: its leases end now instead of at their expiry."""
+    """The process is known to be dead and about to be started again.
+
+    Its leases end now instead of at their expiry. Its row stays until it is stale, so that requests
+    of the next seconds wait for the new process instead of being refused.
+    """
     dead = select(workers.c.id).where(workers.c.host == host, workers.c.pid == pid)
     connection.execute(
         update(jobs)
         .where(jobs.c.state == JobState.RUNNING, jobs.c.worker.in_(dead))
         .values(lease_expires_at=now)
     )
-    connection.execute(delete(workers).where(workers.c.host == host, workers.c.pid == pid))
+    connection.execute(
+        update(workers)
+        .where(workers.c.host == host, workers.c.pid == pid)
+        .values(state="restarting", pid=0)
+    )
 
 
 def delete_stale_workers(connection: Connection, before: datetime) -> None:
@@ -358,6 +366,12 @@ def delete_stale_workers(connection: Connection, before: datetime) -> None:
 
 
 def live_workers(connection: Connection, seen_after: datetime) -> list[Worker]:
+    found = known_workers(connection, seen_after)
+    return [worker for worker in found if worker.state == "ready"]
+
+
+def known_workers(connection: Connection, seen_after: datetime) -> list[Worker]:
+    """The live ones, and those that died a moment ago and are being started again."""
     query = select(workers).where(workers.c.seen_at >= seen_after).order_by(workers.c.started_at)
     return [_worker(row) for row in connection.execute(query)]
 

@@ -94,7 +94,7 @@ class Worker:
     host: str
     pid: int
     state: str
-    #: ``loading``, ``ready`` or ``draining``
+    #: ``ready`` or ``restarting``
     started_at: datetime
     seen_at: datetime
     models: tuple[LoadedModel, ...] = ()

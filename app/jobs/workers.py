@@ -21,8 +21,10 @@ def live(services: Services) -> list[Worker]:
         return queries.live_workers(connection, after)
 
 
-def ready(services: Services, capability: Capability) -> list[Worker]:
-    return [worker for worker in live(services) if worker.offers(capability)]
+def _known(services: Services) -> list[Worker]:
+    after = now() - timedelta(seconds=services.settings.worker_stale_seconds)
+    with services.database.reading() as connection:
+        return queries.known_workers(connection, after)
 
 
 def models(services: Services) -> list[LoadedModel]:
@@ -50,7 +52,7 @@ def missing(services: Services) -> list[Capability]:
 def require(services: Services, kind: Kind) -> None:
     """Raise the 501 of a kind that is not served here, or the 503 of one that is not up yet."""
     capability = kind.capability
-    if ready(services, capability):
+    if any(worker.offers(capability) for worker in _known(services)):
         return
     if configured(services.settings, capability):
         raise Busy(
