@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.states import Kind
+from app.states import Kind, Lane
 
 PREFIX = "VOXQUEUE_"
 DEFAULT_TIMEOUT_SECONDS = 120.0
@@ -59,6 +59,29 @@ class Settings(BaseSettings):
     """How long a request body may take to arrive."""
     max_upload_bytes: PositiveInt = 26_214_400
     max_audio_seconds: PositiveInt = 600
+
+    batch_max_bytes: PositiveInt = 4 << 30
+    """Of a recording for the bulk lane, or a file of batch requests."""
+    batch_max_seconds: PositiveInt = 172_800
+    """Of audio in a recording for the bulk lane."""
+    batch_max_characters: PositiveInt = 100_000
+    """Of one text to be spoken on the bulk lane; a longer one is refused, not cut."""
+    batch_max_lines: PositiveInt = 50_000
+    batch_in_flight: PositiveInt = 64
+    """Lines of one batch that are jobs in the queue at the same time."""
+    batch_upload_timeout_seconds: PositiveFloat = 3600.0
+    """How long the body of a bulk request or a file may take to arrive."""
+    file_retention_seconds: PositiveFloat = 30 * 86_400.0
+    """How long uploaded files and the outputs of batches are kept."""
+    source_allow: str = ""
+    """Hosts and networks, by commas, that the sources of batch lines may be on although they are
+    not public."""
+    source_s3: str = ""
+    """Places, by commas, that batch lines may name as ``s3://bucket/key``: each is written as in
+    ``storage_url`` and opens what lies below it. Empty: none, since they are read with the
+    service's own credentials."""
+    source_timeout_seconds: PositiveFloat = 300.0
+    """How long fetching one source may take."""
 
     heartbeat_seconds: PositiveFloat = 2.0
     worker_stale_seconds: PositiveFloat = 10.0
@@ -150,6 +173,14 @@ class Settings(BaseSettings):
     @property
     def storage_dir(self) -> Path:
         return self.data_dir.absolute() / "blobs"
+
+    def max_seconds(self, lane: Lane) -> int:
+        """Of audio in one recording."""
+        return self.batch_max_seconds if lane is Lane.BULK else self.max_audio_seconds
+
+    def max_bytes(self, lane: Lane) -> int:
+        """Of one recording."""
+        return self.batch_max_bytes if lane is Lane.BULK else self.max_upload_bytes
 
     def expiry(self, finished_at: datetime, kind: Kind) -> datetime:
         """When the blobs of a job that ended then are deleted."""

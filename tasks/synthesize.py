@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 import tempfile
 from itertools import islice
 from time import perf_counter
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from app.audio.encode import WavWriter
 from app.storage import StoredBlob, keys
@@ -26,12 +28,17 @@ def synthesize(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
         file = cast("BinaryIO", spool)
         writer = WavWriter(file, sample_rate=provider.sample_rate)
         remaining, said = iter(utterances), 0
+        timing: list[dict[str, Any]] = []
         while group := list(islice(remaining, UTTERANCES)):
             started = perf_counter()
-            for samples in provider.synthesize(
+            speech = provider.synthesize(
                 group, voice=options.get("voice"), speed=options.get("speed", 1.0)
-            ):
+            )
+            for utterance, samples in zip(group, speech, strict=True):
+                start = writer.frames / provider.sample_rate
                 writer.write(samples)
+                end = writer.frames / provider.sample_rate
+                timing.append({"start": start, "end": end, "text": utterance.text})
             attempt.metrics["model_seconds"] = (
                 attempt.metrics.get("model_seconds", 0.0) + perf_counter() - started
             )
@@ -41,5 +48,13 @@ def synthesize(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
         writer.close()
         attempt.metrics["audio_seconds"] = writer.frames / provider.sample_rate
         file.seek(0)
+        _put_timing(attempt, timing)
         key = keys.speech(attempt.job.id, attempt.number)
         return attempt.services.store.put(key, file, content_type="audio/wav")
+
+
+def _put_timing(attempt: Attempt, timing: list[dict[str, Any]]) -> None:
+    """When each stretch of the original text is said; it lies beside the speech."""
+    text = json.dumps(timing, ensure_ascii=False).encode()
+    key = keys.timing(attempt.job.id, attempt.number)
+    attempt.services.store.put(key, io.BytesIO(text), content_type=keys.content_type(key))

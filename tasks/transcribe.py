@@ -34,7 +34,7 @@ Heard = tuple[Window, WindowTranscript]
 def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
     """The transcript of the job's recording, stored as JSON."""
     job, services = attempt.job, attempt.services
-    limit = services.settings.max_audio_seconds
+    limit = services.settings.max_seconds(job.lane)
     with _opened(services.store, job.input_key) as file:
         blocks = decode.blocks(file, rate=provider.sample_rate, max_seconds=limit)
         windows = plan(blocks, rate=provider.sample_rate, max_seconds=provider.window_seconds)

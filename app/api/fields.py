@@ -82,10 +82,24 @@ def speech_format(value: str | None) -> str:
 
 
 def spoken(value: str) -> str:
+    return _trimmed(value)[:INPUT_CHARACTERS]
+
+
+def whole_text(value: str, *, max_characters: int) -> str:
+    """A text of which nothing may be dropped."""
+    text = _trimmed(value)
+    if len(text) > max_characters:
+        raise BadRequest(
+            f"input is {len(text)} characters long, maximum is {max_characters}", param="input"
+        )
+    return text
+
+
+def _trimmed(value: str) -> str:
     trimmed = _SURROGATES.sub("\ufffd", value).strip()
     if not trimmed:
         raise BadRequest("empty input text for synthesis", param="input")
-    return trimmed[:INPUT_CHARACTERS]
+    return trimmed
 
 
 def voice(value: str | None) -> str | None:

@@ -84,6 +84,17 @@ def get_result(
     )
 
 
+@router.get("/{job_id}/timing")
+def get_timing(services: ServicesDep, job_id: JobId) -> Response:
+    """When each stretch of the original text is said in a finished job's speech."""
+    job = _get(services, job_id)
+    if job.kind is not Kind.SPEECH:
+        raise BadRequest("Only speech has a timing; a transcript has segments.")
+    if not job.state.final:
+        raise Conflict(f"The job is {job.state}.", headers={"Retry-After": "1"})
+    return finished(services, job, render.timing)
+
+
 @router.delete("/{job_id}")
 def delete_job(services: ServicesDep, job_id: JobId) -> JSONResponse:
     """Cancel: a queued job at once, a running one within a window of audio. Idempotent."""

@@ -11,7 +11,7 @@ import anyio.to_thread
 import structlog
 from fastapi import FastAPI
 
-from app.api import audio, catalog, errors, health, jobs, openapi
+from app.api import audio, bulk, catalog, errors, health, jobs, openapi
 from app.api.head import HeadAsGet
 from app.api.request_id import RequestId
 from app.api.unread import UnreadBody
@@ -47,7 +47,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     # A path with a stray slash is unknown, not moved: clients resend no form to another address.
     app = FastAPI(lifespan=lifespan, redirect_slashes=False, **openapi.ABOUT)
-    for module in (audio, jobs, catalog, health):
+    for module in (audio, bulk, jobs, catalog, health):
         app.include_router(module.router)
     errors.install(app)
     for middleware in (HeadAsGet, UnreadBody, RequestId):  # the last one is the outermost

@@ -71,16 +71,22 @@ async def read_form(
     max_seconds: float,
     texts: frozenset[str],
     file_by_name: bool = False,
+    max_text_bytes: int | None = None,
 ) -> AsyncIterator[Form]:
     """The form, whose file is closed on leaving.
 
     ``texts``: the text fields that are kept; others are read past.
+    ``max_text_bytes``: of one text field, where the whole form may be far larger than memory.
     ``file_by_name``: a part called ``file`` is the file even without a filename.
     Raises TooLarge as soon as the body passes ``max_bytes``, whatever Content-Length says, and
     RequestTimeout when it takes longer than ``max_seconds`` to arrive.
     """
     reader = _Reader(
-        _boundary(request), max_parts=max_parts, texts=texts, file_by_name=file_by_name
+        _boundary(request),
+        max_parts=max_parts,
+        texts=texts,
+        file_by_name=file_by_name,
+        max_text_bytes=max_text_bytes or max_bytes,
     )
     try:
         async with _time_limit(max_seconds):
@@ -133,12 +139,19 @@ class _Reader:
     """Feeds python-multipart and keeps what its callbacks say."""
 
     def __init__(
-        self, boundary: bytes, *, max_parts: int, texts: frozenset[str], file_by_name: bool
+        self,
+        boundary: bytes,
+        *,
+        max_parts: int,
+        texts: frozenset[str],
+        file_by_name: bool,
+        max_text_bytes: int,
     ) -> None:
         self.form = Form()
         self._max_parts = max_parts
         self._texts = texts
         self._file_by_name = file_by_name
+        self._max_text_bytes = max_text_bytes
         self._parts = 0
         self._ended = False
         self._header_name = bytearray()
@@ -216,6 +229,8 @@ class _Reader:
             self._target.file.write(data[start:end])
             self._target.size += end - start
         elif self._target is not None:
+            if len(self._target) + end - start > self._max_text_bytes:
+                raise TooLarge(param=self._field)
             self._target += data[start:end]
 
     def _end_part(self) -> None:

@@ -148,6 +148,26 @@ TRANSLATION: Schema = {"parameters": [PREFER, IDEMPOTENCY]} | _form(
     },
     ["file"],
 )
+BULK: Schema = {"parameters": [IDEMPOTENCY]} | _form(
+    "A recording, or for speech its `input`. The bounds are those of batches.",
+    {
+        "kind": _string(
+            "`transcription` if absent.", enum=["transcription", "translation", "speech"]
+        ),
+        "file": _string("WAV, MP3 or FLAC, told by its first bytes.", format="binary"),
+        "language": _LANGUAGE,
+        "prompt": _string("Whisper ignores it."),
+        "temperature": _TEMPERATURE,
+        "max_tokens": _string("A whole number, zero or more.", pattern=r"^\s*[0-9]{0,18}\s*$"),
+        "timestamps": _TIMESTAMPS,
+        "input": _string("The text to speak; nothing of it is cut."),
+        "voice": _string("An unknown one is the default."),
+        "speed": _string("1.0 when not positive; held to the range from 0.25 to 4."),
+        "force": _string("`true` to do the work even if its result is there already."),
+        "callback_url": _CALLBACK,
+    },
+    [],
+)
 SPEECH: Schema = {
     "parameters": [PREFER, IDEMPOTENCY],
     "requestBody": {

@@ -13,7 +13,7 @@ from app.errors import Gone
 from app.jobs import formats
 from app.jobs.formats import Format, Rendered
 from app.jobs.services import Services
-from app.storage import BlobStore
+from app.storage import BlobStore, keys
 from models.transcript import Transcript
 
 CHUNK = 1 << 18  # bytes sent at a time
@@ -52,6 +52,17 @@ def wav(services: Services, job: Job) -> Response:
     except FileNotFoundError:
         raise Gone from None
     return StreamingResponse(chain([first], chunks), media_type="audio/wav", headers=headers)
+
+
+def timing(services: Services, job: Job) -> Response:
+    """Stretches of the original text, each with its start and end in seconds."""
+    key = keys.timing(job.id, job.attempt)
+    _output_key(job)  # else it is gone
+    try:
+        with services.store.open(key) as file:
+            return Response(file.read(), media_type="application/json")
+    except FileNotFoundError:
+        raise Gone from None
 
 
 def transcript(services: Services, job: Job) -> Transcript:

@@ -89,6 +89,14 @@ def hand_back(services: Services, job: Job) -> Job | None:
     return queued
 
 
+def postpone(services: Services, job: Job, seconds: float) -> Job | None:
+    """The attempt gives the job back unharmed, to be taken up again after so long."""
+    later = now() + timedelta(seconds=seconds)
+    with services.database.writing() as connection:
+        queued = queries.requeue(connection, job, run_after=later, enqueued_at=None)
+    return queued or cancelled(services, job)
+
+
 def lose(services: Services, job: Job, loss: Loss, *where: ColumnElement[bool]) -> Job | None:
     """The attempt ended through no fault of the job that is known: try again, within reason."""
     settings = services.settings

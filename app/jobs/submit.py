@@ -111,7 +111,9 @@ def _admit(services: Services, job: Job, key: IdempotencyKey | None) -> Job:
 def _with_input(services: Services, job: Job, upload: Upload) -> Job:
     """Check the recording's bounds, and store it unless the queue is full anyway."""
     settings = services.settings
-    limits = Limits(max_bytes=settings.max_upload_bytes, max_seconds=settings.max_audio_seconds)
+    limits = Limits(
+        max_bytes=settings.max_bytes(job.lane), max_seconds=settings.max_seconds(job.lane)
+    )
     geometry = inspect(upload.file, limits)
     if job.sync:
         with services.database.reading() as connection:

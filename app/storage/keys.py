@@ -15,6 +15,29 @@ def speech(job_id: str, attempt: int) -> str:
     return f"out/{job_id}/{attempt}/speech.wav"
 
 
+def timing(job_id: str, attempt: int) -> str:
+    return f"out/{job_id}/{attempt}/timing.json"
+
+
+def beside(output_key: str) -> list[str]:
+    """What else an attempt has written with this output."""
+    folder, _, name = output_key.rpartition("/")
+    return [f"{folder}/timing.json"] if name == "speech.wav" else []
+
+
+def moved(output_key: str, job_id: str, attempt: int) -> str:
+    """The same output of another job's attempt."""
+    return f"out/{job_id}/{attempt}/{output_key.rpartition('/')[2]}"
+
+
+def content_type(key: str) -> str:
+    return "audio/wav" if key.endswith(".wav") else "application/json"
+
+
+def uploaded(file_id: str) -> str:
+    return f"files/{file_id}/content"
+
+
 FOLDERS = ("in/", "out/")
 
 
