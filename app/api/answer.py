@@ -47,10 +47,9 @@ async def answer(request: Request, submission: Submission, render: Render) -> Re
         owner=getattr(request.state, "owner", ""),
     )
     job = await anyio.to_thread.run_sync(submit, context, submission)
-    if preference.respond_async:
-        seconds = min(preference.wait_seconds or 0.0, limit)
-    else:
-        seconds = limit if preference.wait_seconds is None else min(preference.wait_seconds, limit)
+    if preference.respond_async and not preference.wait_seconds:
+        return await anyio.to_thread.run_sync(accepted, context, job)
+    seconds = limit if preference.wait_seconds is None else min(preference.wait_seconds, limit)
     waited = await _wait_while_connected(request, job, seconds, kept=submission.kept)
     if waited is None:
         raise NotFound("The job is gone.")
