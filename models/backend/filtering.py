@@ -8,7 +8,6 @@ it is the plain MLX expression. It knows nothing of the networks that use it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +20,24 @@ from models.backend.parallel import each
 
 TILE = 4
 """Outputs, and taps, of one small filter."""
-POINTS = (0.5, 1.0, 2.0)
-"""Taken with both signs, and infinity: 7 products give 4 outputs of a 4-tap filter, not 16."""
-PRODUCTS = 2 * len(POINTS) + 1
+POINTS = (0.5, -0.5, 1.0, -1.0, 2.0, -2.0)
+"""With infinity, seven: so many products give 4 outputs of a filter of 4 taps, instead of 16."""
+PRODUCTS = len(POINTS) + 1
 BLOCK = 131_072  # elements: 512 kB, which a core's cache holds beside its products
+
+
+def _powers(columns: int) -> Floats:
+    """Of every point, from 0 on; infinity sees the highest one alone."""
+    finite = [[point**power for power in range(columns)] for point in POINTS]
+    return np.array([*finite, np.eye(columns)[-1]], np.float32)
+
+
+EVALUATE = _powers(TILE)
+"""Four taps to their seven values at the points."""
+GATHER = np.ascontiguousarray(EVALUATE.T)
+"""Seven products to four outputs."""
+SPREAD = np.ascontiguousarray(np.linalg.inv(_powers(PRODUCTS).astype(np.float64)).T, np.float32)
+"""Seven neighbouring inputs to what their taps' values are multiplied with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,11 @@ class Range:
 
 
 class SnakeConvolution:
-    """Same length out as in; weight as published by torch: [out, in, kernel], kernel odd."""
+    """Same length out as in; weight as published by torch: [out, in, kernel], kernel odd.
+
+    With u = alpha * (x * scale + shift) the snake is (u + sin(u)^2) / alpha: so alpha goes into
+    scale and shift, and its inverse into the filters.
+    """
 
     def __init__(
         self, weight: mx.array, bias: mx.array, alpha: mx.array, *, dilation: int = 1
@@ -43,7 +60,7 @@ class SnakeConvolution:
         self._kernel = weight.shape[2]
         self._fast = on_cpu() and has_blas()
         if self._fast:
-            self._filters = _filters(weight)
+            self._filters = _filters(weight / alpha[:, None])
         else:
             self._plain = Convolution(
                 weight, bias, dilation=dilation, padding=dilation * (self._kernel // 2)
@@ -57,14 +74,12 @@ class SnakeConvolution:
             y = self._plain(snake(x * scale + shift, self._alpha))
             return y if added is None else y + added
         y = mx.zeros((x.shape[0], self._bias.shape[0]))
-        mx.eval(x, scale, shift, y, self._filters, self._alpha, self._bias)
         work = _Work(
             x=view(x),
             y=view(y),
             added=None if added is None else view(added),
-            scale=view(scale),
-            shift=view(shift),
-            alpha=view(self._alpha),
+            scale=view(scale * self._alpha),
+            shift=view(shift * self._alpha),
             bias=view(self._bias),
             filters=view(self._filters),
             kernel=self._kernel,
@@ -76,14 +91,17 @@ class SnakeConvolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """One call: its arrays, [time, channels] each, and the steps for a range of time."""
+    """One call: its arrays, [time, channels] each, and the steps for a range of time.
+
+    Rows stand in groups of the dilation, so that one group further is one tap further; and in tiles
+    of four groups, which a group of four taps turns into four groups of the output.
+    """
 
     x: Floats
     y: Floats
     added: Floats | None
     scale: Floats
     shift: Floats
-    alpha: Floats
     bias: Floats
     filters: Floats
     """[product, group of taps, in, out]."""
@@ -98,46 +116,56 @@ class _Work:
         return [Range(start, min(total, start + step)) for start in range(0, total, step)]
 
     def do(self, part: Range) -> None:
-        """Rows stand in groups of the dilation: one group further is one tap further."""
-        groups, width = self.filters.shape[1], self.dilation * self.x.shape[1]
+        groups = self.filters.shape[1]
         tiles = -(-(part.stop - part.start) // (TILE * self.dilation))
-        rows = self._activated(part.start, TILE * self.dilation * (tiles + groups))
-        inputs = _spread(rows.reshape(tiles + groups, TILE, width), tiles + groups - 1)
-        products = self._multiplied(inputs, tiles)
-        outputs = _gathered(products.reshape(PRODUCTS, tiles, -1))
-        y = outputs.reshape(-1, self.y.shape[1])[: part.stop - part.start]
-        y += self.bias
-        if self.added is not None:
-            y += self.added[part.start : part.stop]
-        self.y[part.start : part.stop] = y
+        spread = self._spread(self._activated(part.start, tiles + groups))
+        self._gather(self._multiplied(spread, tiles), part, tiles)
 
-    def _activated(self, start: int, count: int) -> Floats:
-        """Snake of the rows from half a kernel before ``start`` on; zeros beyond both ends."""
+    def _activated(self, start: int, tiles: int) -> Floats:
+        """[TILE, tiles, group]: from half a kernel before ``start`` on; zeros beyond both ends."""
+        channels, count = self.x.shape[1], TILE * self.dilation * tiles
         first = start - self.dilation * (self.kernel // 2)
         low, high = max(0, first), min(len(self.x), first + count)
-        rows = np.zeros((count, self.x.shape[1]), np.float32)
+        rows = np.zeros((count, channels), np.float32)
         inside = rows[low - first : high - first]
         np.multiply(self.x[low:high], self.scale, out=inside)
         inside += self.shift
-        wave = inside * self.alpha
-        np.sin(wave, out=wave)
+        wave = np.sin(rows)
         wave *= wave
-        wave /= self.alpha
-        inside += wave
-        return rows
+        tiled = (tiles, TILE, self.dilation * channels)
+        return np.add(*(part.reshape(tiled).transpose(1, 0, 2) for part in (rows, wave)), order="C")
 
-    def _multiplied(self, inputs: Floats, tiles: int) -> Floats:
+    def _spread(self, rows: Floats) -> Floats:
+        """[product, tile, group]: of each tile's four inputs and the three that follow."""
+        _, tiles, width = rows.shape
+        size = (tiles - 1) * width
+        flat = rows.reshape(TILE, -1)
+        spread = np.empty((PRODUCTS, size), np.float32)
+        multiply(SPREAD[:, :TILE], flat[:, :size], spread)
+        multiply(SPREAD[:, TILE:], flat[: TILE - 1, width:], spread, add=True)
+        return spread
+
+    def _multiplied(self, spread: Floats, tiles: int) -> Floats:
         _, groups, channels, outputs = self.filters.shape
         count = tiles * self.dilation
         products = np.empty((PRODUCTS, count, outputs), np.float32)
         for product, filters in enumerate(self.filters):
-            rows = inputs[product].reshape(-1, channels)
+            rows = spread[product].reshape(-1, channels)
             for group in range(groups):
                 first = group * self.dilation
                 multiply(
                     rows[first : first + count], filters[group], products[product], add=group > 0
                 )
         return products
+
+    def _gather(self, products: Floats, part: Range, tiles: int) -> None:
+        outputs = np.empty((TILE, products[0].size), np.float32)
+        multiply(GATHER, products.reshape(PRODUCTS, -1), outputs)
+        in_time = outputs.reshape(TILE, tiles, -1).transpose(1, 0, 2)
+        y = np.ascontiguousarray(in_time).reshape(-1, self.y.shape[1])[: part.stop - part.start]
+        if self.added is not None:
+            y += self.added[part.start : part.stop]
+        np.add(y, self.bias, out=self.y[part.start : part.stop])
 
 
 def _filters(weight: mx.array) -> mx.array:
@@ -146,90 +174,4 @@ def _filters(weight: mx.array) -> mx.array:
     groups = -(-kernel // TILE)
     taps = mx.pad(weight, [(0, 0), (0, 0), (0, groups * TILE - kernel)])
     taps = taps.reshape(outputs, inputs, groups, TILE).transpose(2, 3, 1, 0)
-    matrix = mx.array(_evaluation().astype(np.float32))
-    seen = mx.tensordot(matrix, taps, axes=[[1], [1]])
-    return mx.contiguous(seen)
-
-
-def _evaluation() -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Powers of each point over the denominator of its Lagrange polynomial."""
-    rows = [
-        signed ** np.arange(TILE) / (_slope(point) if signed > 0 else -_slope(point))
-        for point in POINTS
-        for signed in (point, -point)
-    ]
-    return np.array([*rows, np.eye(TILE)[-1]])
-
-
-def _slope(point: float) -> float:
-    """Of the product of (x - p) over all points, at one of them."""
-    others = [other for other in POINTS if other != point]
-    return 2 * point * math.prod(point**2 - other**2 for other in others)
-
-
-def _spread(rows: Floats, count: int) -> Floats:
-    """Each tile of rows, and the three after it, as its values towards the points.
-
-    For points a and -a: odd +- a * even, where even and odd are one polynomial in a^2 of the rows
-    of even and of odd place; for infinity, the product of all (x^2 - a^2).
-    """
-    x = [rows[n // TILE : n // TILE + count, n % TILE] for n in range(2 * TILE - 1)]
-    spread = np.empty((PRODUCTS, count, rows.shape[2]), np.float32)
-    scratch, even = np.empty_like(spread[0]), np.empty_like(spread[0])
-    for n, point in enumerate(POINTS):
-        b, c = (other**2 for other in POINTS if other != point)
-        odd, other = spread[2 * n], spread[2 * n + 1]
-        _quadratic(x[0], x[2], x[4], b, c, out=even, scratch=scratch)
-        _quadratic(x[1], x[3], x[5], b, c, out=odd, scratch=scratch)
-        if point != 1:
-            even *= point
-        np.subtract(odd, even, out=other)
-        odd += even
-    a, b, c = (point**2 for point in POINTS)
-    last = spread[-1]
-    _quadratic(x[2], x[4], x[6], b, c, out=last, scratch=scratch)
-    _quadratic(x[0], x[2], x[4], b, c, out=even, scratch=scratch)
-    even *= a
-    last -= even
-    return spread
-
-
-def _quadratic(
-    x: Floats, y: Floats, z: Floats, b: float, c: float, *, out: Floats, scratch: Floats
-) -> None:
-    """Coefficients of (t - b)(t - c), applied to three rows."""
-    np.multiply(y, np.float32(-(b + c)), out=out)
-    out += z
-    if b * c == 1:
-        out += x
-    else:
-        np.multiply(x, np.float32(b * c), out=scratch)
-        out += scratch
-
-
-def _gathered(products: Floats) -> Floats:
-    """Four outputs of each tile: sums over the points, weighted with their powers 0 to 3."""
-    tiles, width = products.shape[1:]
-    y = np.empty((tiles, TILE, width), np.float32)
-    scratch = np.empty((tiles, width), np.float32)
-    sums, differences = [], []
-    for n in range(len(POINTS)):
-        plus, minus = products[2 * n], products[2 * n + 1]
-        np.subtract(plus, minus, out=scratch)
-        plus += minus
-        minus[:] = scratch
-        sums.append(plus)
-        differences.append(minus)
-    for power, terms in enumerate((sums, differences, sums, differences)):
-        target = y[:, power]
-        if power == TILE - 1:
-            target[:] = products[-1]
-        for n, (point, term) in enumerate(zip(POINTS, terms, strict=True)):
-            weighted = term
-            if power and point != 1:
-                weighted = np.multiply(term, np.float32(point**power), out=scratch)
-            if n == 0 and power < TILE - 1:
-                target[:] = weighted
-            else:
-                target += weighted
-    return y
+    return mx.contiguous(mx.tensordot(mx.array(EVALUATE), taps, axes=[[1], [1]]))

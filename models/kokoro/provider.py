@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from models.backend import mx
+from models.backend.parallel import each
 from models.base import (
     Capability,
     InputRejected,
@@ -54,7 +56,7 @@ class KokoroProvider:
         self, utterances: Sequence[Utterance], *, voice: str | None, speed: float
     ) -> list[Samples]:
         chosen = self._voices.choose(voice)
-        return [self._say(utterance, chosen, speed) for utterance in utterances]
+        return each(lambda utterance: self._say(utterance, chosen, speed), utterances)
 
     def _say(self, utterance: Utterance, voice: str, speed: float) -> Samples:
         ids = [self._vocab[c] for c in utterance.phonemes if c in self._vocab]
@@ -71,6 +73,7 @@ def load(path: Path, name: str) -> KokoroProvider:
     weights = Weights.read(path / WEIGHTS)
     network = Kokoro(weights, config)
     weights.finish()
+    network([1], mx.zeros((1, 2 * config.style)), 1.0)  # evaluates the weights: threads share them
     voices = Voices(path / "voices", style=config.style)
     info = ModelInfo(
         name=name,

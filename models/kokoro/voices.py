@@ -60,4 +60,6 @@ class Voices:
             raise CheckpointError(
                 f"{file}: voice is {list(pack.shape)}, expected [n, 1, {2 * self._style}]"
             )
-        return pack.astype(mx.float32)
+        pack = pack.astype(mx.float32)
+        mx.eval(pack)
+        return pack
