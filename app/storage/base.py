@@ -22,6 +22,8 @@ class ListedBlob:
     key: str
     modified_at: datetime
     """Aware, in UTC."""
+    size: int
+    """Bytes."""
 
 
 class StorageError(RuntimeError):

@@ -76,10 +76,14 @@ class LocalStore:
             for name in names:
                 path = Path(place) / name
                 try:
-                    modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+                    facts = path.stat()
                 except FileNotFoundError:
                     continue  # deleted since
-                yield ListedBlob(key=path.relative_to(root).as_posix(), modified_at=modified)
+                yield ListedBlob(
+                    key=path.relative_to(root).as_posix(),
+                    modified_at=datetime.fromtimestamp(facts.st_mtime, UTC),
+                    size=facts.st_size,
+                )
 
     def url(self, key: str, *, seconds: int) -> str | None:  # noqa: ARG002 - part of BlobStore; the front door serves local blobs itself
         return None

@@ -137,6 +137,14 @@ class S3Store:
                 self.check()  # a bucket that is gone is not the same as a blob that is gone
                 raise FileNotFoundError(key) from error
 
+    def head(self, key: str, count: int) -> bytes:
+        """The first bytes of a blob, at most so many."""
+        with _translated(f"cannot read {key}"):
+            found = self._client.get_object(
+                Bucket=self._location.bucket, Key=self._name(key), Range=f"bytes=0-{count - 1}"
+            )
+            return found["Body"].read()
+
     def delete(self, key: str) -> None:
         with _translated(f"cannot delete {key}"):
             self._client.delete_object(Bucket=self._location.bucket, Key=self._name(key))
@@ -149,7 +157,7 @@ class S3Store:
             for page in pages:
                 for item in page.get("Contents", []):
                     key = item["Key"].removeprefix(self._location.prefix)
-                    yield ListedBlob(key=key, modified_at=item["LastModified"])
+                    yield ListedBlob(key=key, modified_at=item["LastModified"], size=item["Size"])
 
     def url(self, key: str, *, seconds: int) -> str | None:
         place = {"Bucket": self._location.bucket, "Key": self._name(key)}
