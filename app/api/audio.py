@@ -111,7 +111,7 @@ async def translations(request: Request) -> Response:
     response_class=Wav,
     responses={200: {"content": openapi.text_answer("audio/wav", format="binary")}}
     | openapi.AUDIO_ERRORS
-    | openapi.errors(415, 422),
+    | openapi.errors(415),
 )
 async def speech(request: Request) -> Response:
     """Text to speech, as a WAV file."""

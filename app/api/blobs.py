@@ -12,7 +12,8 @@ from itertools import chain
 from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 
-from app.errors import Gone
+from app.api.errors import error_response
+from app.errors import BadRequest, Gone
 from app.storage import BlobStore
 
 CHUNK = 1 << 18  # bytes sent at a time
@@ -38,7 +39,8 @@ def respond(
     if span is None:
         start, end, status = 0, size, 200
     elif span[0] >= span[1]:
-        return Response(status_code=416, headers=base | {"Content-Range": f"bytes */{size}"})
+        headers = {"Content-Range": f"bytes */{size}"}
+        return error_response(BadRequest("The range is beyond the end.").body(), 416, headers)
     else:
         (start, end), status = span, 206
         base["Content-Range"] = f"bytes {start}-{end - 1}/{size}"

@@ -45,13 +45,15 @@ _ERRORS: dict[int, type[service_errors.ServiceError]] = {
     )
 }
 _HEADERS: dict[int, Schema] = {503: _RETRY, 504: _LOCATION}
+# Not as a model, which would be shown under the media type of the route: errors are always JSON.
+_ENVELOPE: Schema = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorEnvelope"}}}
 
 
 def errors(*statuses: int) -> dict[int | str, Schema]:
     """The answers of a route with these statuses, described by the errors' own messages."""
     return {
         status: {
-            "model": ErrorEnvelope,
+            "content": _ENVELOPE,
             "description": (_ERRORS[status].__doc__ or "").strip(),
             **({"headers": _HEADERS[status]} if status in _HEADERS else {}),
         }
@@ -94,7 +96,16 @@ ACCEPTED: dict[int | str, Schema] = {
         },
     }
 }
-AUDIO_ERRORS = ACCEPTED | errors(400, 408, 413, 500, 501, 503, 504)
+AUDIO_ERRORS = (
+    ACCEPTED
+    | errors(400, 408, 413, 422, 500, 501, 503, 504)
+    | {
+        "default": {
+            "content": _ENVELOPE,
+            "description": ABOUT["responses"]["default"]["description"],
+        }
+    }
+)
 
 
 def text_answer(media_type: str, **schema: Any) -> Schema:
