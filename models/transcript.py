@@ -19,6 +19,22 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that a chat model read and wrote; Whisper reports none."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTranscript:
     """What a model heard in one window; times are seconds from the start of that window."""
 
@@ -26,6 +42,7 @@ class WindowTranscript:
     """As decoded: the leading space that separates it from the previous window is kept."""
     language: str
     segments: tuple[Segment, ...] = ()
+    usage: Usage = Usage()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -36,6 +53,7 @@ class WindowTranscript:
             text=data["text"],
             language=data["language"],
             segments=tuple(_segment(item) for item in data["segments"]),
+            usage=Usage(**data.get("usage", {})),
         )
 
 
@@ -50,13 +68,15 @@ class Transcript:
     task: str = "transcribe"
     model: str = ""
     segments: tuple[Segment, ...] = field(default=())
+    usage: Usage = Usage()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        return cls(**{**data, "segments": tuple(_segment(item) for item in data["segments"])})
+        segments = tuple(_segment(item) for item in data["segments"])
+        return cls(**{**data, "segments": segments, "usage": Usage(**data.get("usage", {}))})
 
 
 def _segment(data: dict[str, Any]) -> Segment:

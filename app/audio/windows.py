@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from models.transcript import Segment, Transcript, WindowTranscript
+from models.transcript import Segment, Transcript, Usage, WindowTranscript
 
 Samples = NDArray[np.float32]
 
@@ -113,6 +113,7 @@ def stitch(
         task=task,
         model=model,
         segments=tuple(_monotonic(chain.from_iterable(spans), duration)),
+        usage=sum((window.usage for _, window in parts), Usage()),
     )
 
 

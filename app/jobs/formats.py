@@ -33,16 +33,6 @@ class Rendered:
     media_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Token counts; Whisper reports none."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-
-
-NO_USAGE = Usage()
 DONE = "data: [DONE]\n\n"
 """The last frame of a stream."""
 
@@ -64,27 +54,27 @@ def render_translation(transcript: Transcript, format_: Format) -> Rendered:
     return Rendered(body=_dump(body), media_type="application/json")
 
 
-def render_transcription(transcript: Transcript, usage: Usage = NO_USAGE) -> Rendered:
+def render_transcription(transcript: Transcript) -> Rendered:
     """The seed dialect's one shape of a transcription."""
-    return Rendered(body=_dump(_done(transcript, usage)), media_type="application/json")
+    return Rendered(body=_dump(_done(transcript)), media_type="application/json")
 
 
 def delta_event(text: str) -> str:
     return _event({"type": "transcript.text.delta", "delta": text})
 
 
-def done_event(transcript: Transcript, usage: Usage = NO_USAGE) -> str:
-    return _event(_done(transcript, usage))
+def done_event(transcript: Transcript) -> str:
+    return _event(_done(transcript))
 
 
 def error_event(error: dict[str, Any]) -> str:
     return _event({"error": error})
 
 
-def transcription_events(transcript: Transcript, usage: Usage = NO_USAGE) -> Iterator[str]:
+def transcription_events(transcript: Transcript) -> Iterator[str]:
     """The whole stream of a finished transcript: one delta, even an empty one."""
     yield delta_event(transcript.text)
-    yield done_event(transcript, usage)
+    yield done_event(transcript)
     yield DONE
 
 
@@ -194,7 +184,8 @@ def _segment(number: int, segment: Segment, temperature: float) -> dict[str, Any
     }
 
 
-def _done(transcript: Transcript, usage: Usage) -> dict[str, Any]:
+def _done(transcript: Transcript) -> dict[str, Any]:
+    usage = transcript.usage
     return {
         "type": "transcript.text.done",
         "text": transcript.text,

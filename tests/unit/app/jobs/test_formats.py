@@ -14,7 +14,6 @@ from openai.types.audio import TranscriptionVerbose
 from app.jobs.formats import (
     DONE,
     Format,
-    Usage,
     delta_event,
     done_event,
     error_event,
@@ -24,7 +23,7 @@ from app.jobs.formats import (
     render_translation,
     transcription_events,
 )
-from models.transcript import Segment, Transcript
+from models.transcript import Segment, Transcript, Usage
 
 SPOKEN = Transcript(
     text="Où es-tu? Here & now.",
@@ -50,7 +49,7 @@ def body(transcript: Transcript, format_: Format) -> str:
 
 def test_seed_transcription_has_the_documented_bytes():
     usage = Usage(input_tokens=206, output_tokens=10)
-    out = render_transcription(replace(EMPTY, text="The lazy dog."), usage)
+    out = render_transcription(replace(EMPTY, text="The lazy dog.", usage=usage))
     assert out.media_type == "application/json"
     assert out.body == (
         '{"type":"transcript.text.done","text":"The lazy dog.","usage":{"type":"tokens",'
