@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import ssl
-import threading
+import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 import pytest
@@ -26,6 +27,7 @@ from app.states import Kind
 from tests import engines
 
 QUEUE = "tts.bulk"
+PROXY = Path(engines.__file__).with_name("tls_proxy.py")
 
 
 def ring(url: str, prefix: str = "p:") -> int:
@@ -38,9 +40,9 @@ def ring(url: str, prefix: str = "p:") -> int:
         celery.close()
 
 
-async def hear(url: str, *, prefix: str = "p:") -> None:
+async def hear(url: str) -> None:
     """Returns when a publish has gone all the way round."""
-    bell, announcer = Doorbell(url, prefix), Announcer(url, prefix)
+    bell, announcer = Doorbell(url, "p:"), Announcer(url, "p:")
     listening = asyncio.create_task(bell.listen())
     try:
         with bell.bell("job_1") as event:
@@ -94,16 +96,24 @@ def test_a_restart_is_survived(tmp_path: Path) -> None:
 def tls(valkey: str, tmp_path: Path) -> Iterator[str]:
     """The session's Valkey behind TLS, as a hosted one is."""
     certificate, key = _certificate(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    inner = int(valkey.rpartition(":")[2].partition("/")[0])
-    with _tls_proxy(context, inner) as port:
-        yield f"rediss://127.0.0.1:{port}/0?ssl_cert_reqs=required&ssl_ca_certs={certificate}"
+    inner, port = urlsplit(valkey).port, engines.free_port()
+    url = f"rediss://127.0.0.1:{port}/0?ssl_cert_reqs=required&ssl_ca_certs={certificate}"
+
+    def answers() -> bool:
+        with suppress(redis.RedisError), redis.Redis.from_url(url) as client:
+            return bool(client.ping())
+        return False
+
+    command = [sys.executable, str(PROXY), str(certificate), str(key), str(port), str(inner)]
+    with engines.process(command, tmp_path / "proxy.log", answers, stop=signal.SIGKILL):
+        yield url
 
 
 def test_tls(tls: str) -> None:
     assert ring(tls, "tls:") == 1
-    asyncio.run(hear(tls, prefix="tls:"))
+    announcer = Announcer(tls, "tls:")
+    announcer.ping()
+    announcer.close()
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tls: str) -> None:
@@ -129,58 +139,3 @@ def _certificate(directory: Path) -> tuple[Path, Path]:
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (directory / "key.pem").write_bytes(secret)
     return directory / "cert.pem", directory / "key.pem"
-
-
-@contextmanager
-def _tls_proxy(context: ssl.SSLContext, inner: int) -> Iterator[int]:
-    """A port that speaks TLS and hands the bytes on."""
-    loop, ready, port = asyncio.new_event_loop(), threading.Event(), 0
-    stop = asyncio.Event()
-
-    async def serve() -> None:
-        nonlocal port
-        server = await asyncio.start_server(_forward(inner), "127.0.0.1", 0, ssl=context)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            ready.set()
-            await stop.wait()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # in which aborted transports close their sockets
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    ready.wait()
-    try:
-        yield port
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
-def _forward(inner: int):
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back_reader, back_writer = await asyncio.open_connection("127.0.0.1", inner)
-        ways = [
-            asyncio.create_task(copy(reader, back_writer)),
-            asyncio.create_task(copy(back_reader, writer)),
-        ]
-        try:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            writer.transport.abort()
-            back_writer.transport.abort()
-
-    return connected
