@@ -419,8 +419,9 @@ def _insert_if_absent(
     connection: Connection, table: Any, values: dict[str, Any], *, key: str
 ) -> bool:
     statement = _dialect_insert(connection, table).values(**values)
-    result = connection.execute(statement.on_conflict_do_nothing(index_elements=[key]))
-    return bool(result.rowcount == 1)
+    # A row count of an insert is not told by every driver.
+    statement = statement.on_conflict_do_nothing(index_elements=[key]).returning(table.c[key])
+    return connection.execute(statement).first() is not None
 
 
 def _upsert(connection: Connection, table: Any, values: dict[str, Any], *, key: str) -> None:
