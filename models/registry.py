@@ -46,7 +46,13 @@ def _is_kokoro(path: Path, config: Config) -> bool:
     return "istftnet" in config or (path / "kokoro-v1_0.safetensors").is_file()
 
 
+def _is_chat_audio(_path: Path, config: Config) -> bool:
+    return config.get("model_type") in ("gemma3n", "phi4mm", "phi4_multimodal")
+
+
 FAMILIES = (
+    # For transcription, a chat model that hears comes before Whisper.
+    Family(name="chat_audio", provider="models.chat_audio", claims=_is_chat_audio),
     Family(name="whisper", provider="models.whisper.provider", claims=_is_whisper),
     Family(name="kokoro", provider="models.kokoro.provider", claims=_is_kokoro),
 )
