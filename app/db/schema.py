@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -26,6 +27,7 @@ def _config(connection: Connection | None = None) -> Config:
     return config
 
 
+@cache
 def head() -> str:
     revision = ScriptDirectory.from_config(_config()).get_current_head()
     if revision is None:
@@ -67,9 +69,14 @@ def require_current(database: Database) -> None:
 
 
 def _require_known(revision: str | None) -> None:
-    known = {item.revision for item in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if revision and revision not in known:
+    if revision and revision not in _known():
         raise SchemaError(
             f"the database is at schema {revision}, which this version does not know: "
             "a newer Voxqueue has made it, so run that one"
         )
+
+
+@cache
+def _known() -> frozenset[str]:
+    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
+    return frozenset(script.revision for script in scripts)
