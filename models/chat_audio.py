@@ -227,7 +227,7 @@ def _network(path: Path) -> Any:
         for part in (network, network.language_model, getattr(network, "audio_tower", None)):
             weights = utils.sanitize_weights(part, weights)
         utils.load_model_weights(network, config, weights, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: {error!r}") from error
     return network
 

@@ -71,7 +71,7 @@ def test_detects_kokoro_by_its_weights(checkpoint):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "llama"}, r"no known model family \(whisper, kokoro\)"),
+        ({"model_type": "llama"}, r"no known model family \(chat_audio, whisper, kokoro\)"),
         ("{", "config.json is not JSON"),
         ("[]", "config.json is not a JSON object"),
     ],

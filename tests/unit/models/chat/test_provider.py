@@ -1,0 +1,204 @@
+"""Chat models as providers: tiny networks of the true shape, from samples to text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from models import registry
+from models.base import (
+    Capability,
+    CheckpointError,
+    InputRejected,
+    NotSupported,
+    SpeechProvider,
+    TranscribeOptions,
+)
+from models.chat_audio import load
+from models.preprocess.features import phi4mm
+from models.preprocess.frames import phi4mm_tokens
+
+FEW = TranscribeOptions(max_tokens=12)
+
+
+@pytest.fixture(scope="module", params=["gemma", "phi"])
+def provider(request):
+    return registry.load(request.getfixturevalue(f"{request.param}_checkpoint"))
+
+
+def sound(seconds=1.0, hertz=440):
+    time = np.arange(round(seconds * 16_000)) / 16_000
+    return (0.25 * np.sin(2 * np.pi * hertz * time)).astype(np.float32)
+
+
+def test_it_is_a_speech_provider(provider):
+    assert isinstance(provider, SpeechProvider)
+    assert provider.info.capabilities == {Capability.STT}
+    assert provider.info.family in ("gemma3n", "phi4mm")
+    assert (provider.sample_rate, provider.window_seconds) == (16_000, 30.0)
+    assert provider.info.details["policy"].startswith("pinned default")
+
+
+def test_tokens_to_text_with_true_counts(provider):
+    first, second = provider.transcribe([sound(), sound(2.0)], FEW)
+    assert first.usage.output_tokens == 12
+    clip = 190 if provider.info.family == "gemma3n" else 13  # ceil(98 frames / 8)
+    words = "\n\n\n\n" if provider.info.family == "gemma3n" else ""
+    around = len(words) + len("Transcribe audio to text") + len("user\n\nmodel\n") + 4
+    assert first.usage.input_tokens == around + clip
+    longer = 0 if provider.info.family == "gemma3n" else 25 - 13
+    assert second.usage.input_tokens == first.usage.input_tokens + longer
+
+
+def test_greedy_answers_repeat(provider):
+    once, again = (provider.transcribe([sound()], FEW) for _ in range(2))
+    assert once == again
+
+
+def test_the_audio_is_heard(provider):
+    tones = [sound(1.0, hertz) for hertz in (100, 440, 1_000, 3_000, 6_000)]
+    noise = np.random.default_rng(1).uniform(-1, 1, 16_000).astype(np.float32)
+    heard = [tuple(islice(tokens(provider, window), 12)) for window in [*tones, noise]]
+    assert len(set(heard)) > 1
+
+
+def tokens(provider, window):
+    asked = provider._asked(window, FEW)
+    return provider._tokens(asked, FEW)
+
+
+def test_streamed_pieces_are_the_text_one_at_a_time(provider):
+    for window in (sound(), sound(0.5, 3_000)):
+        options = TranscribeOptions(max_tokens=40, language="en")
+        (whole,) = provider.transcribe([window], options)
+        pieces = list(provider.stream(window, options))
+        assert "".join(pieces) == whole.text
+        assert all(pieces)
+        assert whole.language == "en"
+
+
+def test_no_tokens_are_no_text(provider):
+    (nothing,) = provider.transcribe([sound()], TranscribeOptions(max_tokens=0))
+    assert (nothing.text, nothing.usage.output_tokens) == ("", 0)
+    assert nothing.usage.input_tokens > 0
+
+
+def test_a_stop_token_ends_the_answer(provider, monkeypatch):
+    spoken = list(tokens(provider, sound()))
+    last = (
+        next(token for token in spoken[1:] if token != spoken[0]) if len(set(spoken)) > 1 else None
+    )
+    if last is None:
+        pytest.skip("the random network says one token only")
+    monkeypatch.setattr(provider._prompt, "stop", frozenset({last}))
+    assert list(tokens(provider, sound())) == spoken[: spoken.index(last)]
+
+
+def test_temperature_is_taken(provider):
+    hot = TranscribeOptions(max_tokens=12, temperature=5.0)
+    asked = provider._asked(sound(), hot)
+    runs = {tuple(provider._tokens(asked, hot)) for _ in range(4)}
+    assert len(runs) > 1
+
+
+def test_too_short_to_hear_anything(provider):
+    (nothing,) = provider.transcribe([np.zeros(500, np.float32)], FEW)
+    assert (nothing.text, nothing.usage.input_tokens) == ("", 0)
+    assert list(provider.stream(np.zeros(0, np.float32), FEW)) == []
+
+
+def test_windows_of_the_wrong_shape(provider):
+    for window in (np.zeros(480_001, np.float32), np.zeros((2, 16_000), np.float32)):
+        with pytest.raises(InputRejected, match="at most 480000 mono samples"):
+            provider.transcribe([window], FEW)
+
+
+def test_what_it_does_not_do(provider):
+    with pytest.raises(NotSupported, match="does not translate"):
+        provider.transcribe([sound()], TranscribeOptions(task="translate"))
+    with pytest.raises(NotSupported, match="does not speak"):
+        provider.plan_speech("hello")
+    with pytest.raises(NotSupported, match="does not speak"):
+        provider.synthesize([], voice=None, speed=1.0)
+
+
+def test_eyes_are_not_loaded(provider):
+    assert provider._network.vision_tower is None
+
+
+@pytest.fixture
+def copied(gemma_checkpoint, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(gemma_checkpoint, folder)
+    return folder
+
+
+def test_a_policy_of_the_checkpoint_fails_or_binds_the_start(copied):
+    (copied / "preprocessor_config.json").write_text('{"sampling_rate": "16000"}')
+    with pytest.raises(CheckpointError) as caught:
+        load(copied, "tiny")
+    assert str(caught.value) == (
+        "audio source context failed for clip 0: invalid loaded audio processor config: "
+        "/sampling_rate must be a non-negative integer, got string"
+    )
+    (copied / "preprocessor_config.json").write_text('{"max_audio_duration": 5}')
+    assert load(copied, "tiny").window_seconds == 5.0
+
+
+def test_weights_that_do_not_fit_are_named(copied):
+    config = json.loads((copied / "config.json").read_text())
+    config["text_config"]["num_hidden_layers"] = 6
+    config["text_config"]["intermediate_size"] = [64] * 6
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="copy"):
+        load(copied, "tiny")
+    config["text_config"]["layer_types"] = ["full_attention"] * 6
+    config["text_config"]["activation_sparsity_pattern"] = [0.0] * 6
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"Missing .* parameters"):
+        load(copied, "tiny")
+    (copied / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"holds no \.safetensors file"):
+        load(copied, "tiny")
+
+
+def test_the_revision_follows_the_files(copied):
+    before = load(copied, "tiny").info.revision
+    (copied / "generation_config.json").write_text('{"eos_token_id": 1}')
+    assert load(copied, "tiny").info.revision != before
+
+
+def test_without_the_extra_the_reason_is_given(tmp_path, tokenizer_files, monkeypatch):
+    pytest.importorskip("jinja2", reason="needs the extra: pip install 'voxqueue[chat]'")
+    tokenizer_files(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "gemma3n", "eos_token_id": 1}')
+    monkeypatch.setitem(sys.modules, "mlx_vlm", None)
+    with pytest.raises(CheckpointError, match=r"pip install 'voxqueue\[chat\]'"):
+        load(tmp_path, "tiny")
+
+
+@pytest.mark.parametrize("model_type", ["gemma3n", "phi4mm", "phi4_multimodal"])
+def test_the_registry_knows_chat_models_that_hear(tmp_path, model_type):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    assert registry.detect(tmp_path) == "chat_audio"
+
+
+def test_chat_models_come_before_whisper():
+    names = [family.name for family in registry.FAMILIES]
+    assert names.index("chat_audio") < names.index("whisper")
+
+
+def test_4_6_phi4mm_features_are_those_of_mlx_vlm():
+    pytest.importorskip("mlx_vlm", reason="needs the extra: pip install 'voxqueue[chat]'")
+    from mlx_vlm.models.phi4mm import Phi4MMAudioFeatureExtractor
+
+    samples = sound(0.5, 440) + 0.3 * sound(0.5, 2_500)
+    theirs = Phi4MMAudioFeatureExtractor()([(samples, 16_000)])
+    (ours,) = phi4mm.features([phi4mm.Clip(samples=samples, sample_rate=16_000)])
+    np.testing.assert_allclose(ours, np.array(theirs["input_audio_embeds"])[0], atol=2e-3)
+    assert phi4mm_tokens(len(ours)) == int(theirs["audio_embed_sizes"][0])
