@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 
 import uvicorn
 
@@ -22,16 +23,26 @@ def main() -> None:
     settings = Settings()
     set_up_logging(settings)
     end_with_parent()
-    uvicorn.run(
+    config = uvicorn.Config(
         create_app(settings),
         host=settings.host,
         port=settings.port,
-        fd=descriptor,
         http=Protocol,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
+    uvicorn.Server(config).run(None if descriptor is None else [inherited(descriptor)])
+
+
+def inherited(descriptor: int) -> socket.socket:
+    """As the TCP socket that it is: for another, asyncio leaves Nagle's algorithm on.
+
+    Uvicorn's own ``fd`` takes it for a Unix socket, and every answer waits 40 ms for an ACK.
+    """
+    found = socket.socket(fileno=descriptor)
+    kind = (found.family, found.type, socket.IPPROTO_TCP)
+    return socket.socket(*kind, fileno=found.detach())
 
 
 if __name__ == "__main__":
