@@ -157,7 +157,7 @@ def test_weights_that_do_not_fit_are_named(copied):
     (copied / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="copy"):
         load(copied, "tiny")
-    config["text_config"]["layer_types"] = ["full_attention"] * 6
+    config["text_config"]["layer_types"] = ["sliding_attention"] * 5 + ["full_attention"]
     config["text_config"]["activation_sparsity_pattern"] = [0.0] * 6
     (copied / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=r"Missing .* parameters"):
