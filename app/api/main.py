@@ -11,7 +11,7 @@ import anyio.to_thread
 import structlog
 from fastapi import FastAPI
 
-from app.api import audio, bulk, catalog, errors, health, jobs, openapi
+from app.api import audio, bulk, catalog, errors, health, jobs, metrics, openapi
 from app.api.head import HeadAsGet
 from app.api.request_id import RequestId
 from app.api.unread import UnreadBody
@@ -20,6 +20,7 @@ from app.jobs.services import Services, open_services
 from app.jobs.sweep import sweep
 from app.jobs.wait import Doorbell
 from app.jobs.webhooks import deliver, open_signer
+from app.metrics import Metrics
 from app.settings import Settings
 
 log = structlog.get_logger()
@@ -47,9 +48,11 @@ def create_app(settings: Settings) -> FastAPI:
 
     # A path with a stray slash is unknown, not moved: clients resend no form to another address.
     app = FastAPI(lifespan=lifespan, redirect_slashes=False, **openapi.ABOUT)
-    for module in (audio, bulk, jobs, catalog, health):
+    for module in (audio, bulk, jobs, catalog, health, metrics):
         app.include_router(module.router)
     errors.install(app)
+    app.state.metrics = Metrics()
+    app.add_middleware(metrics.CountRequests, metrics=app.state.metrics)
     for middleware in (HeadAsGet, UnreadBody, RequestId):  # the last one is the outermost
         app.add_middleware(middleware)
     return app

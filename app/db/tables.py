@@ -122,6 +122,7 @@ jobs = Table(
         postgresql_where=text("purged_at IS NULL"),
     ),
     Index(None, "purged_at"),
+    Index(None, "finished_at"),
 )
 
 windows = Table(
