@@ -81,7 +81,7 @@ class ModelInfo:
 
 @runtime_checkable
 class SpeechProvider(Protocol):
-    """A loaded model. Every method runs on the thread that loaded it (MLX streams are thread-local)."""
+    """A loaded model. Every method runs on the thread that loaded it: MLX streams belong to one."""
 
     info: ModelInfo
     sample_rate: int
