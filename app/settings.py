@@ -9,7 +9,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.states import Kind, Lane
@@ -96,6 +103,10 @@ class Settings(BaseSettings):
     """Attempts that may end with the death of their worker before the job is given up."""
     max_faulty_attempts: PositiveInt = 10
     """The same for a failing store or database; they come with growing pauses, minutes in all."""
+    worker_max_memory_bytes: NonNegativeInt = 0
+    """A worker whose resident memory is larger after a job ends and is started anew; 0: any."""
+    mlx_cache_bytes: NonNegativeInt = 256 << 20
+    """Of freed arrays that MLX may keep from one job to the next."""
     stuck_seconds: PositiveFloat = 1800.0
     """An attempt that reaches no checkpoint for so long is taken for hung: the job is given to
     another worker and this one is ended, for its supervisor to start it anew."""

@@ -19,6 +19,7 @@ POLL_SECONDS = 0.1
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
 STEADY_SECONDS = 60.0  # a child that ran for so long starts again without delay
+RESTART_STATUS = 75  # a child that ends with it (EX_TEMPFAIL) asks to be started anew at once
 PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
 log = structlog.get_logger()
@@ -42,6 +43,8 @@ class Child:
     @property
     def delay(self) -> float:
         doublings = min(self.failures - 1, 10)  # far beyond the longest delay
+        if self.failures == 0:
+            return 0.0
         return min(FIRST_DELAY_SECONDS * 2.0**doublings, LONGEST_DELAY_SECONDS)
 
 
@@ -75,6 +78,8 @@ class Supervisor:
         elif (status := child.process.poll()) is not None:
             pid, child.process = child.process.pid, None
             child.failures = 1 if moment - child.started > STEADY_SECONDS else child.failures + 1
+            if status == RESTART_STATUS:
+                child.failures = 0
             child.start_at = moment + child.delay
             log.warning("child_died", child=child.name, pid=pid, status=status, delay=child.delay)
             child.on_death(pid)

@@ -44,8 +44,9 @@ class Heartbeat(threading.Thread):
             self._end_stuck(attempt)
             return
         with self._runner.services.database.writing() as connection:
-            if not queries.beat(connection, self._runner.worker.id, now()):
-                queries.put_worker(connection, self._runner.worker.seen(now()))
+            worker = self._runner.worker
+            if not queries.beat(connection, worker.id, now(), memory=worker.memory):
+                queries.put_worker(connection, worker.seen(now()))
         if attempt:
             attempt.renew()
 

@@ -53,6 +53,8 @@ class Runner:
     draining: threading.Event
     current: Attempt | None = None
     """Read by the heartbeat thread, which renews its lease."""
+    worn_out: bool = False
+    """The process is to be replaced by a new one."""
 
     def run(self, job_id: str) -> None:
         """Work on the job if it is there to be had."""

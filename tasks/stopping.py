@@ -24,6 +24,13 @@ def install(runner: Runner) -> None:
     signals.worker_ready.connect(lambda **_: _take_over(runner), weak=False)
 
 
+def begin_anew(runner: Runner) -> None:
+    """End after the job in hand, with the status that asks the supervisor for a new worker."""
+    runner.draining.set()
+    runner.worn_out = True
+    setattr(state, "should_stop", EXIT_STATUS)  # noqa: B010 - as below
+
+
 def _take_over(runner: Runner) -> None:
     def drain(*_: object) -> None:
         """The job in hand is handed back at its next checkpoint."""

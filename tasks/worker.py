@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 from celery import Celery
@@ -25,10 +26,12 @@ from app.logs import set_up_logging
 from app.orphan import end_with_parent
 from app.settings import Settings
 from app.states import Capability
+from app.supervisor import RESTART_STATUS
 from models import registry
 from models.base import ModelError, SpeechProvider
-from tasks import stopping
+from tasks import memory, stopping
 from tasks.heartbeat import Heartbeat
+from tasks.pulse import Pulse
 from tasks.runner import Runner
 
 log = structlog.get_logger()
@@ -76,6 +79,7 @@ def _describe_model(provider: SpeechProvider) -> LoadedModel:
 def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> None:
     """Run until SIGTERM; the job in hand is handed back at its next checkpoint."""
     worker = describe(new_id("wkr"), "ready", providers)
+    worker = replace(worker, memory=memory.measure(services.settings.mlx_cache_bytes))
     runner = Runner(
         services=services, worker=worker, providers=providers, draining=threading.Event()
     )
@@ -85,28 +89,42 @@ def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> No
         queries.put_worker(connection, worker)
     heartbeat = Heartbeat(runner)
     heartbeat.start()
+    pulse = Pulse(
+        services.celery,
+        f"{worker.id}@{worker.host}",
+        seconds=services.settings.heartbeat_seconds,
+    )
+    pulse.start()
     log.info("worker_ready", worker=worker.id, models=[model.name for model in worker.models])
     try:
         services.celery.worker_main(
             [
                 "worker",
                 "--queues=" + ",".join(queue_names(list(providers))),
-                f"--hostname={worker.id}@%h",
+                f"--hostname={worker.id}@{worker.host}",
                 "--loglevel=WARNING",
                 "--without-gossip",
                 "--without-mingle",
             ]
         )
     finally:
+        pulse.stop()
         heartbeat.stop()
         with services.database.writing() as connection:
             queries.delete_worker(connection, worker.id)
+    if runner.worn_out:
+        sys.exit(RESTART_STATUS)
 
 
 def register(celery: Celery, runner: Runner) -> None:
     """One Celery task for each kind of job, so that Flower tells them apart."""
+
+    def work(job_id: str) -> None:
+        runner.run(job_id)
+        memory.look_after(runner)
+
     for name in TASKS.values():
-        celery.task(name=name)(runner.run)
+        celery.task(name=name)(work)
 
 
 def main() -> None:

@@ -101,3 +101,11 @@ def test_children_have_the_lifeline_and_their_environment(tmp_path: Path) -> Non
 def test_sigterm_ends_the_loop() -> None:
     supervisor = Supervisor([])
     supervisor.run(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def test_a_child_that_asks_for_it_is_started_anew_at_once() -> None:
+    dead: list[int] = []
+    child = Child(name="worn", command=python("raise SystemExit(75)"), on_death=dead.append)
+    supervisor = Supervisor([child])
+    supervisor.run(stop_when(supervisor, lambda: len(dead) == 3))
+    assert (child.failures, child.delay) == (0, 0.0)
