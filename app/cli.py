@@ -15,11 +15,13 @@ from sqlalchemy.exc import DBAPIError
 
 from app.cli_inspect import inspect
 from app.cli_models import models_app
+from app.cli_transcribe import transcribe
 from app.db.engine import Database
 from app.db.schema import SchemaError, migrate, require_current
 from app.embedded import NoServer
 from app.jobs.services import open_services
 from app.logs import set_up_logging
+from app.orphan import end_with_parent
 from app.serve import AlreadyRunning, serve
 from app.settings import PREFIX, Settings
 from app.states import Capability
@@ -32,6 +34,7 @@ cli = typer.Typer(
 )
 cli.add_typer(models_app, name="models")
 cli.command()(inspect)
+cli.command()(transcribe)
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")]
@@ -67,6 +70,7 @@ def serve_command(
         audio_request_timeout_seconds=audio_request_timeout_seconds,
     )
     set_up_logging(settings)
+    end_with_parent()
     with _told_plainly():
         serve(settings, split_workers=split_workers, announce=_announce)
 
@@ -92,6 +96,12 @@ def worker(
         _fail(f"--kinds: {', '.join(sorted(unknown))} is not one of stt, tts")
     settings = Settings().with_changes(data_dir=data_dir, stt_model=stt_model, tts_model=tts_model)
     _become(settings, "tasks.worker", "--kinds", kinds)
+
+
+@cli.command()
+def flower() -> None:
+    """Watch the queues and workers in a browser; FLOWER_… variables are Flower's own options."""
+    os.execv(sys.executable, [sys.executable, "-m", "app.flower"])
 
 
 @cli.command("migrate")

@@ -5,6 +5,7 @@ The defaults need no server: SQLite, a directory and an embedded broker, all bel
 
 from __future__ import annotations
 
+import ipaddress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -25,6 +26,14 @@ PREFIX = "VOXQUEUE_"
 DEFAULT_TIMEOUT_SECONDS = 120.0
 BROKERS = ("redis", "rediss", "redis+socket")
 DATABASES = ("sqlite", "postgresql+psycopg")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Settings(BaseSettings):
