@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import tempfile
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,7 @@ from app.audio.sniff import probe
 from app.errors import BadAudio
 from models.containers.geometry import Geometry
 
+S3 = "s3://"
 HEAD_BYTES = 1 << 16  # enough for a header, whatever the length of the recording
 SPOOL_BYTES = 8 << 20  # of an unpacked recording kept in memory before it goes to a temporary file
 CHUNK = 1 << 18  # bytes copied at a time
@@ -143,16 +144,18 @@ class Readable(Protocol):
 
 def spool(file: Readable, *, max_bytes: int) -> BinaryIO:
     """A seekable copy, in memory while it is small. Raises Unreadable for one that never ends."""
-    copy = cast("BinaryIO", tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115 - the caller's to close
-    try:
-        left = max_bytes
-        while data := file.read(CHUNK):
-            left -= len(data)
-            if left < 0:
-                raise Unreadable(f"it unpacks to more than {max_bytes} bytes")
-            copy.write(data)
-    except BaseException:
-        copy.close()
-        raise
-    copy.seek(0)
+    memory = io.BytesIO(file.read(min(SPOOL_BYTES, max_bytes + 1)))
+    size = memory.seek(0, io.SEEK_END)
+    if size < SPOOL_BYTES and size <= max_bytes:
+        memory.seek(0)
+        return memory
+    with ExitStack() as undone:
+        copy = cast("BinaryIO", undone.enter_context(tempfile.TemporaryFile()))
+        copy.write(memory.getbuffer())
+        while size <= max_bytes and (data := file.read(CHUNK)):
+            size += copy.write(data)
+        if size > max_bytes:
+            raise Unreadable(f"it unpacks to more than {max_bytes} bytes")
+        copy.seek(0)
+        undone.pop_all()  # the caller closes it
     return copy

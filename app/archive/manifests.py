@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from app.archive.folders import file_item
-from app.archive.items import Item, failed, leads_out
-from app.archive.objects import SCHEME, object_item
+from app.archive.items import S3, Item, failed, leads_out
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv")
 OPTIONS = ("language", "prompt", "temperature", "max_tokens", "kind")
@@ -63,7 +62,12 @@ def _item(path: Path, number: int, line: Any) -> Item:
     name = Path(id_).name if "id" not in line or id_ == source else id_
     if leads_out(name):
         return failed(where, f"the id {id_!r} leads out of the target")
-    remote = source.startswith(SCHEME)
-    item = object_item(source) if remote else file_item(path.parent / source)
+    item = _object(source) if source.startswith(S3) else file_item(path.parent / source)
     given = {key: str(value) for key, value in options.items()}
     return replace(item, id=id_, name=PurePosixPath(name), options=given)
+
+
+def _object(url: str) -> Item:
+    from app.archive.objects import object_item
+
+    return object_item(url)

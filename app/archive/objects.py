@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from app.archive.items import (
     HEAD_BYTES,
+    S3,
     Item,
     failed,
     is_named_audio,
@@ -24,8 +25,6 @@ from app.archive.items import (
 )
 from app.storage.base import ListedBlob, StorageError
 from app.storage.s3 import S3Location, S3Store
-
-SCHEME = "s3://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def _store(location: S3Location) -> S3Store:
 def _item(
     location: S3Location, store: S3Store, blob: ListedBlob, *, prefix: str, hidden: bool
 ) -> Item:
-    id_ = f"{SCHEME}{location.bucket}/{location.prefix}{blob.key}"
+    id_ = f"{S3}{location.bucket}/{location.prefix}{blob.key}"
     if refused := refusal(id_, blob.key, hidden=hidden):
         return refused
     item = _taken(id_, PurePosixPath(prefix, blob.key), store, blob)

@@ -137,7 +137,7 @@ def _item(
     return Item(
         id=id_,
         name=PurePosixPath(prefix, name),
-        home=path.parent / archive_stem(path),
+        home=path.parent / archive_stem(path) / PurePosixPath(name).parent,
         source=source,
         size=member.size,
         version=str(member.mtime),

@@ -81,7 +81,7 @@ def _item(path: Path, home: Path, source: ZipSource, *, prefix: str, hidden: boo
     return Item(
         id=id_,
         name=PurePosixPath(prefix, name),
-        home=home,
+        home=home / PurePosixPath(name).parent,
         source=source,
         size=member.file_size,
         version=f"{member.CRC:08x}",
