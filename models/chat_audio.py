@@ -1,20 +1,23 @@
 """Chat models that hear, as speech providers: mlx-vlm's networks behind this project's boundary.
 
-Gemma 3n and Phi-4 Multimodal. The waveform policy, features and placeholders are those of
-models/preprocess; mlx-vlm, an optional extra, brings networks and sampling. A provider is used on
-the thread that loaded it.
+Gemma 3n and Phi-4 Multimodal. Every window goes through the bounded stage of models/preprocess,
+whose thread prepares the next while the network answers the last; mlx-vlm, an optional extra,
+brings networks and sampling. A provider is used on the thread that loaded it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.backend import mx
 from models.base import (
@@ -28,44 +31,65 @@ from models.base import (
     Utterance,
 )
 from models.chat_prompt import ChatPrompt, read_json, splice
+from models.preprocess.batch import NormalizedClip, WaveformBatch
+from models.preprocess.cancellation import Cancelled
 from models.preprocess.errors import WaveformError
 from models.preprocess.features import gemma3n, phi4mm
 from models.preprocess.frames import GEMMA3N_SOFT_TOKENS, phi4mm_tokens
-from models.preprocess.placeholders import Piece
+from models.preprocess.metrics import AudioMetrics, Rejection
+from models.preprocess.placeholders import expand
 from models.preprocess.policy import SAMPLE_RATE, AudioPolicy, Family
 from models.preprocess.policy_config import load_policy
+from models.preprocess.source import EncodedClip, SourceKind
+from models.preprocess.stage import (
+    TOKEN_BYTES,
+    HostStage,
+    Prefill,
+    Prepared,
+    Rejected,
+    Request,
+    StageLimits,
+)
+from models.preprocess.wav import float_wav
 from models.transcript import Usage, WindowTranscript
 
 Config = dict[str, Any]
 
 WINDOW_SECONDS = 30
+WINDOW_BYTES = 8 << 20  # 30 s as samples twice over, or as features and ids
+AHEAD = 2  # windows prepared before their turn: what the stage's results hold
+MAX_POSITIONS = 32_768  # where config.json names no other
 MAX_TOKENS = 1_024  # of the answer to one window, where the caller names none
 MODEL_TYPES = {
     "gemma3n": Family.GEMMA3N,
     "phi4mm": Family.PHI4MM,
     "phi4_multimodal": Family.PHI4MM,
 }
+_FAULTS = (Rejection.WAVEFORM, Rejection.FEATURE, Rejection.CONTEXT_LIMIT)  # of the audio itself
 _GROUPS = ("text", "vision", "audio")
 _SEEING = {"vision_tower", "mm_projector"}  # parts that never run here
 _SEEN_WEIGHTS = re.compile(r"vision_tower\.|mm_projector\.|\.image_embed\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """What a network is given: ids, and the audio for the ids that stand for it."""
+class Heard:
+    """What stands for one clip: ids in the prompt, and the arrays that the network puts there."""
 
     ids: list[int]
-    audio: dict[str, mx.array]
+    audio: dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class Ear:
     """How one family takes a clip."""
 
     min_samples: int
     """Of a window; a shorter one makes no frame, and nothing is heard in it."""
-    prompt: Callable[[Config, ChatPrompt, list[Piece], Samples], Prompt]
-    """The checkpoint's config.json, its tokenizer, the conversation and the window."""
+    placeholder: Callable[[Config], int]
+    """The one id that stands for the clip until its length is known."""
+    around: str
+    """Text on both sides of the clip."""
+    hear: Callable[[Config, NormalizedClip, Cancelled], Heard]
 
 
 def load(path: Path, name: str) -> ChatAudioProvider:
@@ -103,19 +127,30 @@ class ChatAudioProvider:
     ) -> None:
         self.info = info
         self.window_seconds = float(min(WINDOW_SECONDS, policy.max_duration_seconds))
+        self.metrics = AudioMetrics()
         self._network, self._prompt, self._config = network, prompt, config
-        self._voice = VOICES[policy.family]
+        self._ear = EARS[policy.family]
+        limits = StageLimits(max_prefill=_positions(config))
+        self._stage = HostStage(_for_windows(policy), self._prefill, limits, self.metrics)
 
     def transcribe(
         self, windows: Sequence[Samples], options: TranscribeOptions
     ) -> list[WindowTranscript]:
-        return [self._transcribe(window, options) for window in windows]
+        self._check(windows, options)
+        heard = [self._audible(window) for window in windows]
+        nothing = WindowTranscript(text="", language=options.language or "")
+        with closing(self._prepared(list(compress(windows, heard)), options)) as prepared:
+            return [self._answer(next(prepared), options) if able else nothing for able in heard]
 
     def stream(self, window: Samples, options: TranscribeOptions) -> Iterator[str]:
         """The same text, piece by piece as it is generated."""
-        prompt = self._asked(window, options)
-        if prompt is not None:
-            yield from self._prompt.visible(self._tokens(prompt, options))
+        self._check([window], options)
+        if self._audible(window):
+            (prefill,) = self._prepared([window], options)
+            yield from self._prompt.visible(self._tokens(prefill, options))
+
+    def close(self) -> None:
+        self._stage.close()
 
     def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
         raise NotSupported(f"{self.info.name} does not speak")
@@ -129,34 +164,70 @@ class ChatAudioProvider:
     ) -> list[Samples]:
         raise NotSupported(f"{self.info.name} does not speak")
 
-    def _transcribe(self, window: Samples, options: TranscribeOptions) -> WindowTranscript:
-        language = options.language or ""
-        prompt = self._asked(window, options)
-        if prompt is None:
-            return WindowTranscript(text="", language=language)
-        tokens = list(self._tokens(prompt, options))
-        text = "".join(self._prompt.visible(iter(tokens)))
-        return WindowTranscript(
-            text=text,
-            language=language,
-            usage=Usage(input_tokens=len(prompt.ids), output_tokens=len(tokens)),
-        )
-
-    def _asked(self, window: Samples, options: TranscribeOptions) -> Prompt | None:
-        """None where the window is too short to hear anything in."""
+    def _check(self, windows: Sequence[Samples], options: TranscribeOptions) -> None:
         if options.task != "transcribe":
             raise NotSupported(f"{self.info.name} does not translate")
         most = round(self.window_seconds * SAMPLE_RATE)
-        if window.ndim != 1 or len(window) > most:
-            raise InputRejected(f"a window has shape {window.shape}: at most {most} mono samples")
-        if len(window) < self._voice.min_samples:
-            return None
-        pieces = self._prompt.pieces(options.prompt, options.language)
-        return self._voice.prompt(self._config, self._prompt, pieces, window)
+        for window in windows:
+            if window.ndim != 1 or len(window) > most:
+                shape = window.shape
+                raise InputRejected(f"a window has shape {shape}: at most {most} mono samples")
 
-    def _tokens(self, prompt: Prompt, options: TranscribeOptions) -> Iterator[int]:
+    def _audible(self, window: Samples) -> bool:
+        return len(window) >= self._ear.min_samples
+
+    def _prepared(
+        self, windows: Sequence[Samples], options: TranscribeOptions
+    ) -> Generator[Prefill, None, None]:
+        """In order; the next window is prepared while the caller works on the last."""
+        pieces = self._prompt.pieces(options.prompt, options.language)
+        placeholder = self._ear.placeholder(self._config)
+        ids = splice(pieces, self._prompt.encode, [placeholder], around=self._ear.around)
+        waiting = 0
+        try:
+            for window in windows:
+                self._stage.try_submit(Request(clips=(_clip(window),), token_ids=tuple(ids)))
+                waiting += 1
+                if waiting > AHEAD:
+                    waiting -= 1
+                    yield self._take()
+            while waiting:
+                waiting -= 1
+                yield self._take()
+        finally:
+            for _ in range(waiting):  # of a call that failed: not the next one's
+                self._stage.take().close()
+
+    def _take(self) -> Prefill:
+        with self._stage.take() as outcome:
+            if isinstance(outcome, Prepared):
+                return outcome.prefill
+            error = outcome.error
+            if isinstance(error, Rejected) and error.reason in _FAULTS:
+                raise InputRejected(str(error)) from error
+            raise error
+
+    def _prefill(self, request: Request, batch: WaveformBatch) -> Prefill:
+        """On the stage's thread, where there is no MLX: plain arrays only."""
+        (clip,) = batch.clips
+        heard = self._ear.hear(self._config, clip, request.cancelled)
+        ids = expand(request.token_ids, self._ear.placeholder(self._config), heard.ids)
+        size = sum(array.nbytes for array in heard.audio.values()) + TOKEN_BYTES * len(ids)
+        prompt = Heard(ids=ids, audio=heard.audio)
+        return Prefill(positions=len(ids), host_bytes=size, payload=prompt)
+
+    def _answer(self, prefill: Prefill, options: TranscribeOptions) -> WindowTranscript:
+        tokens = list(self._tokens(prefill, options))
+        return WindowTranscript(
+            text="".join(self._prompt.visible(iter(tokens))),
+            language=options.language or "",
+            usage=Usage(input_tokens=prefill.positions, output_tokens=len(tokens)),
+        )
+
+    def _tokens(self, prefill: Prefill, options: TranscribeOptions) -> Iterator[int]:
         from mlx_vlm.generate import generate_step
 
+        prompt: Heard = prefill.payload
         steps = generate_step(
             mx.array([prompt.ids]),
             self._network,
@@ -164,7 +235,7 @@ class ChatAudioProvider:
             None,
             max_tokens=MAX_TOKENS if options.max_tokens is None else options.max_tokens,
             temperature=options.temperature,
-            **prompt.audio,
+            **{name: mx.array(array) for name, array in prompt.audio.items()},
         )
         for token, _ in steps:
             if token in self._prompt.stop:
@@ -172,37 +243,72 @@ class ChatAudioProvider:
             yield int(token)
 
 
-def _gemma3n(config: Config, chat: ChatPrompt, pieces: list[Piece], window: Samples) -> Prompt:
-    heard = gemma3n.features([np.clip(window, -1, 1)])
-    soft = [config.get("audio_token_id", 262_273)]
+def _gemma3n(config: Config, clip: NormalizedClip, cancelled: Cancelled) -> Heard:
+    heard = gemma3n.features([clip.samples], cancelled)
+    soft = [_gemma3n_placeholder(config)]
     soft *= config.get("audio_soft_tokens_per_image", GEMMA3N_SOFT_TOKENS)
-    clip = [config.get("boa_token_id", 256_000), *soft, config.get("eoa_token_id", 262_272)]
-    return Prompt(
-        ids=splice(pieces, chat.encode, clip, around="\n\n"),
-        audio={
-            "input_features": mx.array(heard.values),
-            "input_features_mask": mx.array(heard.valid),
-        },
+    return Heard(
+        ids=[config.get("boa_token_id", 256_000), *soft, config.get("eoa_token_id", 262_272)],
+        audio={"input_features": heard.values, "input_features_mask": heard.valid},
     )
 
 
-def _phi4mm(config: Config, chat: ChatPrompt, pieces: list[Piece], window: Samples) -> Prompt:
-    (heard,) = phi4mm.features([phi4mm.Clip(samples=window, sample_rate=SAMPLE_RATE)])
+def _gemma3n_placeholder(config: Config) -> int:
+    return int(config.get("audio_token_id", 262_273))
+
+
+def _phi4mm(config: Config, clip: NormalizedClip, cancelled: Cancelled) -> Heard:
+    given = phi4mm.Clip(samples=clip.samples, sample_rate=clip.sample_rate)
+    (heard,) = phi4mm.features([given], cancelled)
     count = phi4mm_tokens(len(heard))
-    clip = [config.get("audio_token_index", 200_011)] * count
-    return Prompt(
-        ids=splice(pieces, chat.encode, clip, around=""),
-        audio={
-            "input_audio_embeds": mx.array(heard[None]),
-            "audio_embed_sizes": mx.array([count]),
-        },
+    return Heard(
+        ids=[_phi4mm_placeholder(config)] * count,
+        audio={"input_audio_embeds": heard[None], "audio_embed_sizes": np.array([count])},
     )
 
 
-VOICES = {
-    Family.GEMMA3N: Voice(min_samples=gemma3n.UNFOLD, prompt=_gemma3n),
-    Family.PHI4MM: Voice(min_samples=phi4mm.MIN_SAMPLES[SAMPLE_RATE], prompt=_phi4mm),
+def _phi4mm_placeholder(config: Config) -> int:
+    return int(config.get("audio_token_index", 200_011))
+
+
+EARS = {
+    Family.GEMMA3N: Ear(
+        min_samples=gemma3n.UNFOLD,
+        placeholder=_gemma3n_placeholder,
+        around="\n\n",
+        hear=_gemma3n,
+    ),
+    Family.PHI4MM: Ear(
+        min_samples=phi4mm.MIN_SAMPLES[SAMPLE_RATE],
+        placeholder=_phi4mm_placeholder,
+        around="",
+        hear=_phi4mm,
+    ),
 }
+
+
+def _for_windows(policy: AudioPolicy) -> AudioPolicy:
+    """Reservations as small as windows are, so that several fit into the stage at once."""
+    working = min(policy.max_waveform_working_bytes_per_request, WINDOW_BYTES)
+    prepared = min(policy.max_prepared_result_bytes_per_request, WINDOW_BYTES)
+    return replace(
+        policy,
+        max_waveform_working_bytes_per_request=working,
+        max_prepared_result_bytes_per_request=prepared,
+    )
+
+
+def _clip(window: Samples) -> EncodedClip:
+    data = float_wav(window, SAMPLE_RATE)
+    return EncodedClip(data=data, kind=SourceKind.SERVER_INLINE, placeholder_ordinal=1)
+
+
+def _positions(config: Config) -> int:
+    """The longest prompt and answer, in tokens."""
+    for holder in (config.get("text_config") or {}, config):
+        if "max_position_embeddings" in holder:
+            return int(holder["max_position_embeddings"])
+    return MAX_POSITIONS
 
 
 def _network(path: Path) -> Any:

@@ -7,7 +7,6 @@ until anything goes wrong; it gives them back once, however often it is told to.
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Self
 
 from models.preprocess.metrics import AudioMetrics
@@ -77,12 +76,7 @@ class Reservation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.release()
 
 

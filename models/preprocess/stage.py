@@ -8,11 +8,11 @@ tensors. What the features are is the producer's business.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self
 
 from models.base import ModelError
@@ -82,8 +82,21 @@ class NotAdmitted(ModelError):
         super().__init__("audio preprocessing was cancelled before queue admission")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
+class Closing(ABC):
+    """A context manager that closes what it is."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared(Closing):
     """A result, which keeps its request's bytes reserved until it is closed."""
 
     number: int
@@ -94,20 +107,9 @@ class Prepared:
     def close(self) -> None:
         self.reservation.release()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Refused:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Refused(Closing):
     """A request that failed after admission; nothing is reserved for it any more."""
 
     number: int
@@ -127,7 +129,7 @@ class _Job:
     reservation: Reservation
 
 
-class HostStage:
+class HostStage(Closing):
     """A context manager; leaving it gives back whatever no consumer has taken."""
 
     def __init__(
@@ -163,17 +165,6 @@ class HostStage:
         self._stopping.set()
         self._shut()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _admit(self, request: Request) -> int:
         if request.cancelled():

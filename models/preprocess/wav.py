@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from models.base import Samples
 from models.containers.packets import Positioned
 from models.preprocess.cancellation import Poll
 from models.preprocess.errors import CorruptClip, EmptyClip
@@ -75,6 +76,14 @@ def open_wav(data: bytes, *, clip: int, policy: AudioPolicy, poll: Poll) -> WavC
         frames=frames,
         dtype=FORMATS[tag, bits],
     )
+
+
+def float_wav(samples: Samples, rate: int) -> bytes:
+    """Mono samples as a WAV file that is read back to the bit."""
+    data = samples.astype("<f4").tobytes()
+    fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 3, 1, rate, 4 * rate, 4, 32)
+    head = b"RIFF" + struct.pack("<I", 4 + len(fmt) + 8 + len(data)) + b"WAVE"
+    return head + fmt + struct.pack("<4sI", b"data", len(data)) + data
 
 
 class _Chunks:

@@ -28,7 +28,9 @@ FEW = TranscribeOptions(max_tokens=12)
 
 @pytest.fixture(scope="module", params=["gemma", "phi"])
 def provider(request):
-    return registry.load(request.getfixturevalue(f"{request.param}_checkpoint"))
+    loaded = registry.load(request.getfixturevalue(f"{request.param}_checkpoint"))
+    yield loaded
+    loaded.close()
 
 
 def sound(seconds=1.0, hertz=440):
@@ -68,8 +70,8 @@ def test_the_audio_is_heard(provider):
 
 
 def tokens(provider, window):
-    asked = provider._asked(window, FEW)
-    return provider._tokens(asked, FEW)
+    (prefill,) = provider._prepared([window], FEW)
+    return provider._tokens(prefill, FEW)
 
 
 def test_streamed_pieces_are_the_text_one_at_a_time(provider):
@@ -101,8 +103,8 @@ def test_a_stop_token_ends_the_answer(provider, monkeypatch):
 
 def test_temperature_is_taken(provider):
     hot = TranscribeOptions(max_tokens=12, temperature=5.0)
-    asked = provider._asked(sound(), hot)
-    runs = {tuple(provider._tokens(asked, hot)) for _ in range(4)}
+    (prefill,) = provider._prepared([sound()], hot)
+    runs = {tuple(provider._tokens(prefill, hot)) for _ in range(4)}
     assert len(runs) > 1
 
 
@@ -202,3 +204,67 @@ def test_4_6_phi4mm_features_are_those_of_mlx_vlm():
     (ours,) = phi4mm.features([phi4mm.Clip(samples=samples, sample_rate=16_000)])
     np.testing.assert_allclose(ours, np.array(theirs["input_audio_embeds"])[0], atol=2e-3)
     assert phi4mm_tokens(len(ours)) == int(theirs["audio_embed_sizes"][0])
+
+
+def test_many_windows_keep_their_order(provider):
+    windows = [sound(0.2 * n, 200 * n) for n in range(1, 13)]
+    windows[4] = np.zeros(10, np.float32)
+    together = provider.transcribe(windows, FEW)
+    alone = [provider.transcribe([window], FEW)[0] for window in windows]
+    assert together == alone
+    assert together[4].usage.input_tokens == 0
+
+
+def test_5_4_windows_are_counted_once(provider):
+    before = counters(provider)
+    provider.transcribe([sound(), sound(0.5)], FEW)
+    after = counters(provider)
+    change = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    del change["preprocess_latency_seconds_total"]
+    gemma = provider.info.family == "gemma3n"
+    frames = 97 + 48 if gemma else 98 + 48
+    assert change == {
+        "source_seconds_total": 1.5,
+        "source_samples_total": 24_000,
+        "normalized_samples_total": 24_000,
+        "feature_frames_total": frames,
+        "effective_tokens_total": 2 * 188 if gemma else 13 + 6,
+        "effective_prefill_tokens_total": pytest.approx(2 * 234 if gemma else 2 * 40 + 19, abs=4),
+    }
+    assert after["preprocess_inflight_host_bytes"] == 0
+
+
+def counters(provider) -> dict[str, float]:
+    lines = provider.metrics.render().splitlines()
+    found = (line.removeprefix("mlxcel_audio_").rsplit(" ", 1) for line in lines if line[0] != "#")
+    return {name: float(value) for name, value in found}
+
+
+def test_bad_samples_are_the_requests_fault(provider):
+    bad = sound()
+    bad[77] = np.nan
+    with pytest.raises(
+        InputRejected, match="audio clip 0 contains a non-finite sample at frame 77"
+    ):
+        provider.transcribe([bad], FEW)
+    assert provider.transcribe([sound()], FEW)[0].usage.output_tokens == 12
+
+
+def test_a_failing_window_leaves_nothing_behind_for_the_next_call(provider):
+    bad = np.full(16_000, np.inf, np.float32)
+    with pytest.raises(InputRejected):
+        provider.transcribe([bad, sound(), sound(0.3), sound(0.4)], FEW)
+    (right,) = provider.transcribe([sound(2.0)], FEW)
+    (again,) = provider.transcribe([sound(2.0)], FEW)
+    assert right == again
+
+
+def test_prompts_beyond_the_context_are_refused(copied):
+    config = json.loads((copied / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 200
+    (copied / "config.json").write_text(json.dumps(config))
+    provider = load(copied, "tiny")
+    text = "audio prepared-prefill context limit exceeded for gemma3n: actual 234, maximum 200"
+    with pytest.raises(InputRejected, match=text):
+        provider.transcribe([sound()], FEW)
+    provider.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from contextlib import suppress
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -16,6 +18,7 @@ from models.preprocess.cancellation import no_poll
 from models.preprocess.decode import decode, open_clip
 from models.preprocess.errors import WaveformError
 from models.preprocess.policy import PINNED, Family
+from models.preprocess.wav import float_wav
 
 PHI = PINNED[Family.PHI4MM]
 
@@ -220,7 +223,7 @@ def test_3_checks_come_in_the_documented_order(riff, fmt, chunk):
     )
 )
 def test_3_mono_is_the_clamped_double_mean(values):
-    data = float_wav(values)
+    data = interleaved(values)
     expected = np.clip(values.astype(np.float64).mean(axis=1), -1, 1).astype(np.float32)
     np.testing.assert_allclose(samples_of(data), expected, rtol=1e-6, atol=1e-12)
 
@@ -247,7 +250,7 @@ def test_3_anything_after_a_riff_header_is_samples_or_a_waveform_error(body, siz
         assert np.abs(decoded).max() <= 1
 
 
-def float_wav(values) -> bytes:
+def interleaved(values) -> bytes:
     body = values.astype("<f4").tobytes()
     head = struct.pack("<4sIHHIIHH", b"fmt ", 16, 3, values.shape[1], 16_000, 0, 0, 32)
     return b"RIFF\0\0\0\0WAVE" + head + struct.pack("<4sI", b"data", len(body)) + body
@@ -256,3 +259,10 @@ def float_wav(values) -> bytes:
 def test_3_a_clip_is_what_prepare_makes_of_it(wav, clips, gemma):
     batch = prepare(clips(wav(PCM)), gemma)
     assert np.array_equal(batch.clips[0].samples, samples_of(wav(PCM)))
+
+
+@given(values=npst.arrays(np.float32, st.integers(1, 300), elements=st.floats(-1, 1, width=32)))
+def test_3_samples_written_as_float32_come_back_to_the_bit(values):
+    data = float_wav(values, 8_000)
+    assert np.array_equal(samples_of(data), values)
+    assert soundfile.info(io.BytesIO(data)).subtype == "FLOAT"
