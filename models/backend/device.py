@@ -15,7 +15,7 @@ import mlx.core as mx
 from models.backend.process import BLAS, cpu_count
 
 SLOW_GFLOPS = 16.0  # one core: reference loops do 4, any vectorised BLAS over 40
-CACHE_BYTES = 256 * 2**20  # freed arrays that MLX keeps on a CPU; each new shape would add to it
+CACHE_BYTES = 64 * 2**20  # of freed arrays that MLX keeps on a CPU: each new shape adds to them
 logger = logging.getLogger(__name__)
 
 

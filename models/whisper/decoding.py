@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.backend import mx
 from models.base import TranscribeOptions
-from models.whisper.network import Audio, Decoder
+from models.whisper.network import Decoder
 from models.whisper.rules import Rule, Suppress, Timestamps, log_sum_exp
 from models.whisper.tokenizer import FALLBACK_LANGUAGE, Tokenizer
 
@@ -36,19 +36,18 @@ class Decoded:
         return self.sum_logprob / (len(self.tokens) + 1)
 
 
-def detect_language(decoder: Decoder, audio: Audio, tokenizer: Tokenizer) -> str:
+def detect_language(decoder: Decoder, audio: mx.array, tokenizer: Tokenizer) -> str:
     """The likeliest language of the first window."""
     if not tokenizer.languages:
         return FALLBACK_LANGUAGE
-    first = audio.rows(mx.array([0]))
-    states = decoder(mx.array([[tokenizer.start]]), first, decoder.new_cache(1, 1))
+    states = decoder(mx.array([[tokenizer.start]]), audio[:1], decoder.new_cache(1, 1))
     (logits,) = _numpy(decoder.logits(states[:, -1]))
     return max(tokenizer.languages, key=lambda code: float(logits[tokenizer.languages[code]]))
 
 
 def decode(
     decoder: Decoder,
-    audio: Audio,
+    audio: mx.array,
     tokenizer: Tokenizer,
     *,
     language: str,
@@ -85,14 +84,14 @@ class Search:
     """A greedy search of several rows; ``running`` are those that have not reached their end."""
 
     def __init__(
-        self, decoder: Decoder, audio: Audio, rules: Sequence[Rule], end: int, temperature: float
+        self, decoder: Decoder, audio: mx.array, rules: Sequence[Rule], end: int, temperature: float
     ) -> None:
         self.decoder = decoder
         self.audio = audio
         self.rules = rules
         self.end = end
         self.temperature = temperature
-        self.results = [Decoded() for _ in range(len(audio.states))]
+        self.results = [Decoded() for _ in range(len(audio))]
         self.running = list(self.results)
         self.count = 0
         self.random = np.random.default_rng(SEED)
@@ -139,7 +138,7 @@ class Search:
         self.running = [self.running[row] for row in rows]
         if rows:
             kept = mx.array(rows)
-            self.audio = self.audio.rows(kept)
+            self.audio = self.audio[kept]
             self.cache.keep(kept)
 
 

@@ -17,7 +17,9 @@ from models.backend import mx
 from models.base import CheckpointError
 from models.whisper import ctranslate2
 
-Tensors = dict[str, mx.array]
+Arrays = dict[str, mx.array]
+Tensor = mx.array | ctranslate2.Stored
+Tensors = dict[str, Tensor]
 NATIVE_FILES = ("weights.safetensors", "model.safetensors", "weights.npz")
 INDEX = "model.safetensors.index.json"
 
@@ -65,15 +67,28 @@ def read(path: Path) -> Checkpoint:
     return _native(path, config)
 
 
+def array(tensor: Tensor) -> mx.array:
+    """The tensor's values, read now if they were not before."""
+    return tensor if isinstance(tensor, mx.array) else mx.array(tensor.read())
+
+
+def is_half(tensor: Tensor) -> bool:
+    if isinstance(tensor, ctranslate2.Stored):
+        return tensor.half
+    return tensor.dtype in {mx.float16, mx.bfloat16}
+
+
 def _ctranslate2(path: Path) -> Checkpoint:
     file = path / "model.bin"
     model = ctranslate2.read(file)
-    return Checkpoint(layout="ctranslate2", files=(file,), tensors=model.tensors, heads=model.heads)
+    return Checkpoint(
+        layout="ctranslate2", files=(file,), tensors={**model.tensors}, heads=model.heads
+    )
 
 
 def _hugging_face(path: Path, config: dict[str, Any]) -> Checkpoint:
     files = tuple(_shards(path))
-    tensors: Tensors = {}
+    tensors: Arrays = {}
     for file in files:
         tensors |= {rename(name, HF_RENAMES): value for name, value in load_arrays(file).items()}
     for name in ("encoder.conv1.weight", "encoder.conv2.weight"):
@@ -110,7 +125,7 @@ def _shards(path: Path) -> Iterator[Path]:
         yield path / name
 
 
-def load_arrays(file: Path) -> Tensors:
+def load_arrays(file: Path) -> Arrays:
     try:
         arrays = mx.load(str(file))
     except (OSError, RuntimeError, ValueError) as error:
@@ -120,7 +135,7 @@ def load_arrays(file: Path) -> Tensors:
     return arrays
 
 
-def _dequantised(tensors: Tensors, *, group_size: int, bits: int, **_: object) -> Tensors:
+def _dequantised(tensors: Arrays, *, group_size: int, bits: int, **_: object) -> Arrays:
     """Tensors of an MLX checkpoint in 4 or 8 bits, as float32."""
     plain = {n: t for n, t in tensors.items() if not n.endswith((".scales", ".biases"))}
     for name in [name for name in tensors if name.endswith(".scales")]:
@@ -132,7 +147,7 @@ def _dequantised(tensors: Tensors, *, group_size: int, bits: int, **_: object) -
     return plain
 
 
-def without_unused(tensors: Tensors) -> Tensors:
+def without_unused(tensors: Arrays) -> Tensors:
     return {name: value for name, value in tensors.items() if name not in UNUSED}
 
 

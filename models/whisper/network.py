@@ -49,7 +49,7 @@ class Linear:
 
 
 def normalise(x: mx.array) -> mx.array:
-    return mx.fast.layer_norm(x, None, None, EPSILON)
+    return ops.normalise(x, EPSILON)
 
 
 def heads(x: mx.array, count: int) -> mx.array:
@@ -103,8 +103,8 @@ class EncoderLayer:
 
     def _rows(self, x: mx.array, keys: mx.array, values: mx.array) -> mx.array:
         """All that is left is independent for each row of x."""
-        query = heads(self.query(normalise(x)), self.n_head)
-        return self.mlp.added_to(self.out.added_to(x, merge(ops.attend(query, keys, values))))
+        heard = ops.attend(self.query(normalise(x)), keys, values)
+        return self.mlp.added_to(self.out.added_to(x, heard))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,23 +124,6 @@ class Encoder:
         for layer in self.layers:
             x = layer(x)
         return mx.fast.layer_norm(x, self.norm_weight, self.norm_bias, EPSILON)
-
-
-@dataclass(frozen=True, slots=True)
-class Audio:
-    """What the encoder heard, in both layouts that the decoder multiplies with."""
-
-    states: mx.array
-    """(B, T, D)"""
-    transposed: mx.array
-    """(B, D, T)"""
-
-    @classmethod
-    def of(cls, states: mx.array) -> Audio:
-        return cls(states, mx.contiguous(states.swapaxes(1, 2)))
-
-    def rows(self, keep: mx.array) -> Audio:
-        return Audio(self.states[keep], self.transposed[keep])
 
 
 @dataclass(slots=True)
@@ -193,13 +176,13 @@ class CrossAttention:
     """(H, D, d)"""
     out: Linear
 
-    def added_to(self, x: mx.array, audio: Audio) -> mx.array:
+    def added_to(self, x: mx.array, audio: mx.array) -> mx.array:
         batch, tokens, size = x.shape
         n_head = self.key.shape[0]
         query = self.query(normalise(x)).reshape(batch * tokens, n_head, -1).swapaxes(0, 1)
         query = (query @ self.key).reshape(n_head, batch, tokens, size).swapaxes(0, 1)
-        scores = query.reshape(batch, n_head * tokens, size) @ audio.transposed
-        heard = (ops.softmax(scores) @ audio.states).reshape(batch, n_head, tokens, size)
+        scores = query.reshape(batch, n_head * tokens, size) @ audio.swapaxes(1, 2)
+        heard = (ops.softmax(scores) @ audio).reshape(batch, n_head, tokens, size)
         heard = heard.swapaxes(0, 1).reshape(n_head, batch * tokens, size) @ self.value
         return self.out.added_to(x, heard.swapaxes(0, 1).reshape(x.shape))
 
@@ -211,7 +194,7 @@ class DecoderLayer:
     mlp: Mlp
 
     def __call__(
-        self, x: mx.array, audio: Audio, cache: tuple[mx.array, mx.array], past: int
+        self, x: mx.array, audio: mx.array, cache: tuple[mx.array, mx.array], past: int
     ) -> mx.array:
         x = self.attention.added_to(x, cache, past)
         return self.mlp.added_to(self.cross.added_to(x, audio))
@@ -226,7 +209,7 @@ class Decoder:
     norm_weight: mx.array
     norm_bias: mx.array
 
-    def __call__(self, tokens: mx.array, audio: Audio, cache: Cache) -> mx.array:
+    def __call__(self, tokens: mx.array, audio: mx.array, cache: Cache) -> mx.array:
         """(B, n) token ids after those in the cache -> (B, n, D), and their keys to the cache."""
         end = cache.length + tokens.shape[1]
         x = mx.take(self.embedding, tokens, axis=1).transpose(1, 2, 0)
@@ -256,6 +239,6 @@ class Whisper:
     encoder: Encoder
     decoder: Decoder
 
-    def listen(self, mel: mx.array) -> Audio:
-        """Encode windows, (B, frames, mels): together on a GPU, one to a core on a CPU."""
-        return Audio.of(parallel.over_batch(self.encoder, mel))
+    def listen(self, mel: mx.array) -> mx.array:
+        """(B, 2 T, mels) -> (B, T, D): windows together on a GPU, one to a core on a CPU."""
+        return parallel.over_batch(self.encoder, mel)

@@ -26,7 +26,7 @@ from models.base import (
 from models.transcript import WindowTranscript
 from models.whisper import mel
 from models.whisper.decoding import decode, detect_language
-from models.whisper.network import Audio, Whisper
+from models.whisper.network import Whisper
 from models.whisper.tokenizer import FALLBACK_LANGUAGE, Tokenizer
 from models.whisper.transcript import transcript
 from models.whisper.weights import load as load_network
@@ -109,13 +109,13 @@ class WhisperProvider:
     ) -> list[Samples]:
         raise NotSupported(f"{self.info.name} does not speak")
 
-    def _listen(self, windows: Sequence[Samples]) -> Audio:
+    def _listen(self, windows: Sequence[Samples]) -> mx.array:
         n_mels = self.network.dimensions.n_mels
         spectra = np.stack([mel.log_mel(window, n_mels) for window in windows])
         return self.network.listen(mx.array(spectra))
 
     def _transcribe(
-        self, windows: Sequence[Samples], audio: Audio, language: str, options: TranscribeOptions
+        self, windows: Sequence[Samples], audio: mx.array, language: str, options: TranscribeOptions
     ) -> list[WindowTranscript]:
         decoded = decode(
             self.network.decoder, audio, self.tokenizer, language=language, options=options

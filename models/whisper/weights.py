@@ -15,7 +15,7 @@ import numpy as np
 
 from models.backend import mx, on_cpu
 from models.base import CheckpointError
-from models.whisper.layouts import Tensors, read
+from models.whisper.layouts import Tensors, array, is_half, read
 from models.whisper.network import (
     Convolution,
     CrossAttention,
@@ -146,11 +146,12 @@ class Builder:
     def __init__(self, tensors: Tensors, dimensions: Dimensions) -> None:
         self.tensors = tensors
         self.dimensions = dimensions
-        half = tensors["decoder.token_embedding.weight"].dtype == mx.float16
+        half = is_half(tensors["decoder.token_embedding.weight"])
         self.dtype = mx.float16 if half and not on_cpu() else mx.float32
 
     def whisper(self) -> Whisper:
-        encoder, decoder = self._encoder(), self._decoder()
+        decoder = self._decoder()  # first: what its embedding needs on the way is used again
+        encoder = self._encoder()
         return Whisper(dimensions=self.dimensions, encoder=encoder, decoder=decoder)
 
     def _encoder(self) -> Encoder:
@@ -251,10 +252,11 @@ class Builder:
         return Linear(weight=self._done(weight), bias=self._done(bias))
 
     def _take(self, name: str) -> mx.array:
-        return self.tensors.pop(name).astype(mx.float32)
+        return array(self.tensors.pop(name)).astype(mx.float32)
 
     def _done(self, x: mx.array) -> mx.array:
         """In the type that is computed with, laid out row by row."""
         x = mx.contiguous(x.astype(self.dtype))
         mx.eval(x)
+        mx.clear_cache()  # of what was needed on the way, which no later tensor's size would reuse
         return x

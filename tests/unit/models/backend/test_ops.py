@@ -92,3 +92,61 @@ def test_each_passes_on_an_exception():
 
     with pytest.raises(ValueError, match="1"):
         parallel.each(fail, [1, 1])
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (3, 300, 512)])
+def test_normalise_leaves_its_argument_alone(shape):
+    x = sample(shape) + 2
+    array = mx.array(x)
+    got = np.array(ops.normalise(array, 1e-5))
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(-1, keepdims=True)
+    expected = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(got, expected, atol=5e-6)
+    np.testing.assert_array_equal(np.array(array), x)
+
+
+@pytest.mark.parametrize(("rows", "positions"), [(1, 9), (125, 80), (300, 33)])
+def test_attend(rows, positions):
+    batch, heads, size = 2, 3, 8
+    rng = np.random.default_rng(rows)
+    query = rng.normal(0, 3, (batch, rows, heads * size)).astype(np.float32)
+    keys, values = rng.normal(0, 3, (2, batch, heads, size, positions)).astype(np.float32)
+    split = query.reshape(batch, rows, heads, size).swapaxes(1, 2).astype(np.float64)
+    expected = softmax(split @ keys) @ values.swapaxes(2, 3)
+    got = np.array(ops.attend(mx.array(query), mx.array(keys), mx.array(values)))
+    assert got.shape == query.shape
+    np.testing.assert_allclose(
+        got, expected.swapaxes(1, 2).reshape(query.shape), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_attend_takes_slices_of_one_array_as_keys_and_values():
+    both = mx.array(sample((1, 2, 2, 4, 10)))
+    query = mx.array(sample((1, 6, 8)))
+    apart = ops.attend(query, mx.contiguous(both[:, 0]), mx.contiguous(both[:, 1]))
+    np.testing.assert_allclose(
+        np.array(ops.attend(query, both[:, 0], both[:, 1])), np.array(apart), atol=1e-6
+    )
+
+
+def test_store_writes_into_the_cache():
+    cache = mx.zeros((1, 2, 6, 3))
+    mx.eval(cache)
+    rows = mx.array(sample((1, 2, 2, 3)))
+    got = np.array(ops.store(cache, 3, rows))
+    np.testing.assert_array_equal(got[:, :, 3:5], np.array(rows))
+    assert not got[:, :, [0, 1, 2, 5]].any()
+
+
+@pytest.mark.parametrize("rows", [1, 100, 1500])
+def test_by_rows_equals_the_whole(rows):
+    x, y = mx.array(sample((1, rows, 8))), mx.array(sample((8, 4)))
+    got = parallel.by_rows(lambda part, weight: part @ weight, x, y)
+    np.testing.assert_allclose(np.array(got), np.array(x @ y), atol=1e-5)
+
+
+def test_over_batch_equals_the_whole():
+    x = mx.array(sample((3, 50, 8)))
+    got = parallel.over_batch(lambda part: mx.tanh(part).sum(axis=1), x)
+    np.testing.assert_allclose(np.array(got), np.tanh(np.array(x)).sum(1), atol=1e-4)
