@@ -50,7 +50,9 @@ def synthesize(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
         file.seek(0)
         _put_timing(attempt, timing)
         key = keys.speech(attempt.job.id, attempt.number)
-        return attempt.services.store.put(key, file, content_type="audio/wav")
+        return attempt.services.store.put(
+            key, file, content_type="audio/wav", durable=attempt.job.durable
+        )
 
 
 def _put_timing(attempt: Attempt, timing: list[dict[str, Any]]) -> None:

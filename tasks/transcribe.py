@@ -41,7 +41,9 @@ def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
         transcript = _hear(attempt, provider, windows)
     text = json.dumps(transcript.to_json(), ensure_ascii=False).encode()
     key = keys.transcript(job.id, attempt.number)
-    return services.store.put(key, io.BytesIO(text), content_type="application/json")
+    return services.store.put(
+        key, io.BytesIO(text), content_type="application/json", durable=job.durable
+    )
 
 
 @contextmanager

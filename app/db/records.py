@@ -72,6 +72,11 @@ class Job:
         return self.kind.capability
 
     @property
+    def durable(self) -> bool:
+        """A power cut ends the wait of a caller, so a job that only it wanted may end as well."""
+        return not self.sync
+
+    @property
     def queue(self) -> str:
         return f"{self.capability}.{self.lane}"
 

@@ -33,7 +33,8 @@ def lease_end(services: Services) -> datetime:
 def claim(services: Services, job_id: str, worker: str) -> Job | None:
     """The job as it is now this worker's; None when it is not to be had."""
     until = lease_end(services)
-    with services.database.writing() as connection:
+    # A claim that a power cut undoes leaves the job as it was: queued.
+    with services.database.writing(durable=False) as connection:
         return queries.claim(connection, job_id, worker=worker, now=now(), lease_until=until)
 
 
@@ -172,7 +173,7 @@ def _finish(
     services: Services, job: Job, state: JobState, *where: ColumnElement[bool], **values: Any
 ) -> Job | None:
     moment = now()
-    with services.database.writing() as connection:
+    with services.database.writing(durable=job.durable) as connection:
         moved = queries.move(
             connection,
             job.id,

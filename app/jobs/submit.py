@@ -79,6 +79,7 @@ def submit(services: Services, submission: Submission) -> Job:
         sync=submission.sync,
         options=submission.options,
         request_id=submission.request_id,
+        owner=submission.owner,
         created_at=moment,
         enqueued_at=moment,
         deadline_at=submission.deadline_at or expiry,
@@ -94,7 +95,7 @@ def submit(services: Services, submission: Submission) -> Job:
 def _admit(services: Services, job: Job, key: IdempotencyKey | None) -> Job:
     """The job once it is in, or the twin that was quicker."""
     try:
-        with services.database.writing() as connection:
+        with services.database.writing(durable=job.durable) as connection:
             admitted = admission.admit(connection, services, job, key)
     except ServiceError:
         _drop_input(services, job)
@@ -121,7 +122,10 @@ def _with_input(services: Services, job: Job, upload: Upload) -> Job:
     upload.file.seek(0)
     try:
         blob = services.store.put(
-            keys.source(job.id), upload.file, content_type=f"audio/{geometry.container}"
+            keys.source(job.id),
+            upload.file,
+            content_type=f"audio/{geometry.container}",
+            durable=job.durable,
         )
     except StorageError as error:
         log.warning("storage_failed", job_id=job.id, error=str(error))

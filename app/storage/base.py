@@ -35,8 +35,13 @@ class BlobStore(Protocol):
         """Raise StorageError, which says what to do, unless the store can be used."""
         ...
 
-    def put(self, key: str, file: BinaryIO, *, content_type: str) -> StoredBlob:
-        """Store a seekable file from its position to its end, replacing what was there."""
+    def put(
+        self, key: str, file: BinaryIO, *, content_type: str, durable: bool = True
+    ) -> StoredBlob:
+        """Store a seekable file from its position to its end, replacing what was there.
+
+        One that is not ``durable`` need not survive a power cut, which may be quicker.
+        """
         ...
 
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:

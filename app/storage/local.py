@@ -27,15 +27,22 @@ class LocalStore:
         if not os.access(self._incoming, os.R_OK | os.W_OK | os.X_OK):
             raise StorageError(f"the blob directory {self.root} is gone or may not be written")
 
-    def put(self, key: str, file: BinaryIO, *, content_type: str) -> StoredBlob:  # noqa: ARG002 - part of BlobStore; a directory keeps no types
+    def put(
+        self,
+        key: str,
+        file: BinaryIO,
+        *,
+        content_type: str,  # noqa: ARG002 - part of BlobStore; a directory keeps no types
+        durable: bool = True,
+    ) -> StoredBlob:
         target = self._path(key)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            return self._write(key, file, target)
+            return self._write(key, file, target, durable=durable)
         except OSError as error:
             raise StorageError(f"cannot store {key}: {error.strerror}") from error
 
-    def _write(self, key: str, file: BinaryIO, target: Path) -> StoredBlob:
+    def _write(self, key: str, file: BinaryIO, target: Path, *, durable: bool) -> StoredBlob:
         digest, size = hashlib.sha256(), 0
         with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as out:
             try:
@@ -44,12 +51,14 @@ class LocalStore:
                     size += len(chunk)
                     out.write(chunk)
                 out.flush()
-                os.fsync(out.fileno())
+                if durable:
+                    os.fsync(out.fileno())
                 Path(out.name).replace(target)
             except BaseException:
                 Path(out.name).unlink(missing_ok=True)
                 raise
-        _fsync_directory(target.parent)
+        if durable:
+            _fsync_directory(target.parent)
         return StoredBlob(key=key, size=size, sha256=digest.hexdigest())
 
     @contextmanager

@@ -101,7 +101,14 @@ class S3Store:
         except BotoCoreError as error:
             raise StorageError(f"bucket {bucket!r} at {where}: {error}") from error
 
-    def put(self, key: str, file: BinaryIO, *, content_type: str) -> StoredBlob:
+    def put(
+        self,
+        key: str,
+        file: BinaryIO,
+        *,
+        content_type: str,
+        durable: bool = True,  # noqa: ARG002 - part of BlobStore; here every blob is
+    ) -> StoredBlob:
         start = file.tell()
         digest, size = hashlib.sha256(), 0
         while chunk := file.read(CHUNK):
