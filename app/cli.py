@@ -13,7 +13,9 @@ import typer
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
+from app.access import Unguarded, require_guard
 from app.cli_inspect import inspect
+from app.cli_keys import keys_app
 from app.cli_models import models_app
 from app.cli_transcribe import transcribe
 from app.db.engine import Database
@@ -33,9 +35,13 @@ cli = typer.Typer(
     help="Speech to text and text to speech behind the OpenAI audio API, as a task queue.",
 )
 cli.add_typer(models_app, name="models")
+cli.add_typer(keys_app, name="keys")
 cli.command()(inspect)
 cli.command()(transcribe)
 
+NoAuth = Annotated[
+    bool, typer.Option("--insecure-no-auth", help="Ask nobody for an API key, on any address.")
+]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")]
 DataDir = Annotated[Path | None, typer.Option(help="Directory of rows, blobs and broker.")]
@@ -58,6 +64,7 @@ def serve_command(
     split_workers: Annotated[
         bool, typer.Option(help="One worker process for each kind of model.")
     ] = False,
+    insecure_no_auth: NoAuth = False,
 ) -> None:
     """Run the whole service: front door, broker, worker and migrations."""
     settings = Settings().with_changes(
@@ -68,6 +75,7 @@ def serve_command(
         tts_model=tts_model,
         audio_queue_depth=audio_queue_depth,
         audio_request_timeout_seconds=audio_request_timeout_seconds,
+        auth="off" if insecure_no_auth else None,
     )
     set_up_logging(settings)
     end_with_parent()
@@ -76,9 +84,19 @@ def serve_command(
 
 
 @cli.command()
-def api(*, host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+def api(
+    *,
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    insecure_no_auth: NoAuth = False,
+) -> None:
     """Run a front door alone; database, broker and storage come from VOXQUEUE_… variables."""
-    settings = Settings().with_changes(host=host, port=port, data_dir=data_dir)
+    auth = "off" if insecure_no_auth else None
+    settings = Settings().with_changes(host=host, port=port, data_dir=data_dir, auth=auth)
+    _require_broker(settings)
+    with _told_plainly(), open_services(settings) as services:
+        require_guard(services.database, settings)
     _become(settings, "app.api.server")
 
 
@@ -121,8 +139,7 @@ def migrate_command(
 
 def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
     """Replace this process; worker code is started by name, so that app/ never imports it."""
-    if not settings.broker_url:
-        _fail("VOXQUEUE_BROKER_URL is not set; `voxqueue serve` brings its own broker")
+    _require_broker(settings)
     with _told_plainly(), open_services(settings):
         pass
     os.execve(
@@ -130,6 +147,11 @@ def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
         [sys.executable, "-m", module, *arguments],
         {**os.environ, **settings.to_env()},
     )
+
+
+def _require_broker(settings: Settings) -> None:
+    if not settings.broker_url:
+        _fail("VOXQUEUE_BROKER_URL is not set; `voxqueue serve` brings its own broker")
 
 
 def _announce(url: str) -> None:
@@ -150,7 +172,15 @@ def _told_plainly() -> Iterator[None]:
         yield
     except ValidationError:
         raise  # told in main()
-    except (AlreadyRunning, NoServer, SchemaError, StorageError, ValueError, OSError) as error:
+    except (
+        AlreadyRunning,
+        NoServer,
+        SchemaError,
+        Unguarded,
+        StorageError,
+        ValueError,
+        OSError,
+    ) as error:
         _fail(str(error))
     except DBAPIError as error:
         _fail(f"the database does not answer: {str(error.orig).splitlines()[0]}")

@@ -72,6 +72,24 @@ class Unprocessable(BadRequest):
     status = 422
 
 
+class Unauthorized(BadRequest):
+    """An API key is needed: send it as 'Authorization: Bearer KEY'."""
+
+    status = 401
+    code = "invalid_api_key"
+
+    def __init__(self) -> None:
+        super().__init__(headers={"WWW-Authenticate": "Bearer"})
+
+
+class TooManyRequests(BadRequest):
+    """The key has used up its requests for now. Please try again later."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "rate_limit_exceeded"
+
+
 class NotFound(BadRequest):
     """Not found."""
 

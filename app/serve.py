@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from app.access import require_guard
 from app.clock import now
 from app.db import queries
 from app.db.engine import Database
@@ -48,6 +49,7 @@ def serve(settings: Settings, *, split_workers: bool, announce: Callable[[str], 
 def _prepare(settings: Settings) -> None:
     database = Database(settings.resolved_database_url)
     migrate(database)
+    require_guard(database, settings)
     database.close()
     store = open_store(settings.storage_url, settings.storage_dir)
     store.check()

@@ -61,6 +61,11 @@ class Settings(BaseSettings):
     storage_url: str = ""
     """Empty: a directory in the data directory."""
 
+    auth: Literal["auto", "on", "off"] = "auto"
+    """Whether callers need an API key. ``auto``: unless only this machine reaches ``host``."""
+    requests_per_minute: NonNegativeInt = 0
+    """Of each API key that has no limit of its own; 0: any number."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     stt_model: str = "whisper-base"
@@ -185,6 +190,10 @@ class Settings(BaseSettings):
             msg = "must be a finite number of seconds, zero or more"
             raise ValueError(msg)
         return value or DEFAULT_TIMEOUT_SECONDS
+
+    @property
+    def asks_for_keys(self) -> bool:
+        return self.auth == "on" or (self.auth == "auto" and not is_loopback(self.host))
 
     @property
     def resolved_database_url(self) -> str:

@@ -19,5 +19,11 @@ def doorbell(request: Request) -> Doorbell:
     return cast("Doorbell", request.app.state.doorbell)
 
 
+def owner(request: Request) -> str:
+    """The caller's API key; empty where none is asked for, which is who may see everything."""
+    return getattr(request.state, "owner", "")
+
+
+Owner = Annotated[str, Depends(owner)]
 ServicesDep = Annotated[Services, Depends(services)]
 DoorbellDep = Annotated[Doorbell, Depends(doorbell)]

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.api import blobs, render, views
 from app.api.answer import finished
-from app.api.context import ServicesDep
+from app.api.context import Owner, ServicesDep
 from app.db import queries
 from app.db.records import Job
 from app.errors import BadRequest, Conflict, Gone, NotFound
@@ -29,6 +29,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 @router.get("")
 def list_jobs(
     services: ServicesDep,
+    owner: Owner,
     *,
     status: JobState | None = None,
     kind: Kind | None = None,
@@ -37,10 +38,16 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """Newest first; ``after`` is the id of the last job of the page before."""
-    cursor = _get(services, after) if after else None
+    cursor = _get(services, owner, after) if after else None
     with services.database.reading() as connection:
         found = queries.list_jobs(
-            connection, state=status, kind=kind, batch_id=batch, after=cursor, limit=limit + 1
+            connection,
+            state=status,
+            kind=kind,
+            batch_id=batch,
+            owner=owner,
+            after=cursor,
+            limit=limit + 1,
         )
     page = found[:limit]
     return {
@@ -52,8 +59,8 @@ def list_jobs(
 
 
 @router.get("/{job_id}")
-def get_job(services: ServicesDep, job_id: JobId) -> dict[str, Any]:
-    job = _get(services, job_id)
+def get_job(services: ServicesDep, owner: Owner, job_id: JobId) -> dict[str, Any]:
+    job = _get(services, owner, job_id)
     return views.job(services, job) | views.webhook(services, job)
 
 
@@ -61,6 +68,7 @@ def get_job(services: ServicesDep, job_id: JobId) -> dict[str, Any]:
 def get_result(
     services: ServicesDep,
     request: Request,
+    owner: Owner,
     job_id: JobId,
     format_: Annotated[Format | None, Query(alias="format")] = None,
 ) -> Response:
@@ -68,7 +76,7 @@ def get_result(
 
     409 while the job is not finished, the job's own error if it failed, 410 once it is deleted.
     """
-    job = _get(services, job_id)
+    job = _get(services, owner, job_id)
     if not job.state.final:
         raise Conflict(f"The job is {job.state}.", headers={"Retry-After": "1"})
     if job.state is JobState.SUCCEEDED and job.output_key is None:
@@ -85,9 +93,9 @@ def get_result(
 
 
 @router.get("/{job_id}/timing")
-def get_timing(services: ServicesDep, job_id: JobId) -> Response:
+def get_timing(services: ServicesDep, owner: Owner, job_id: JobId) -> Response:
     """When each stretch of the original text is said in a finished job's speech."""
-    job = _get(services, job_id)
+    job = _get(services, owner, job_id)
     if job.kind is not Kind.SPEECH:
         raise BadRequest("Only speech has a timing; a transcript has segments.")
     if not job.state.final:
@@ -96,8 +104,9 @@ def get_timing(services: ServicesDep, job_id: JobId) -> Response:
 
 
 @router.delete("/{job_id}")
-def delete_job(services: ServicesDep, job_id: JobId) -> JSONResponse:
+def delete_job(services: ServicesDep, owner: Owner, job_id: JobId) -> JSONResponse:
     """Cancel: a queued job at once, a running one within a window of audio. Idempotent."""
+    _get(services, owner, job_id)
     job = cancel(services, job_id)
     if job is None:
         raise NotFound("No such job.")
@@ -116,8 +125,9 @@ def _speech(services: Services, request: Request, job: Job) -> Response:
     )
 
 
-def _get(services: Services, job_id: str) -> Job:
+def _get(services: Services, owner: str, job_id: str) -> Job:
+    """The caller's job: those of other keys are not there."""
     job = read(services, job_id)
-    if job is None:
+    if job is None or (owner and job.owner != owner):
         raise NotFound("No such job.")
     return job

@@ -12,8 +12,10 @@ import structlog
 from fastapi import FastAPI
 
 from app.api import audio, bulk, catalog, errors, health, jobs, metrics, openapi
+from app.api.auth import ApiKeys
 from app.api.head import HeadAsGet
 from app.api.request_id import RequestId
+from app.api.security import SecurityHeaders
 from app.api.unread import UnreadBody
 from app.clock import new_id
 from app.jobs.services import Services, open_services
@@ -50,10 +52,16 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(lifespan=lifespan, redirect_slashes=False, **openapi.ABOUT)
     for module in (audio, bulk, jobs, catalog, health, metrics):
         app.include_router(module.router)
+    app.add_middleware(ApiKeys, settings=settings)
     errors.install(app)
     app.state.metrics = Metrics()
     app.add_middleware(metrics.CountRequests, metrics=app.state.metrics)
-    for middleware in (HeadAsGet, UnreadBody, RequestId):  # the last one is the outermost
+    for middleware in (
+        HeadAsGet,
+        UnreadBody,
+        SecurityHeaders,
+        RequestId,
+    ):  # the last one is the outermost
         app.add_middleware(middleware)
     return app
 

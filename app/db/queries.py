@@ -67,6 +67,7 @@ def list_jobs(
     state: JobState | None = None,
     kind: Kind | None = None,
     batch_id: str | None = None,
+    owner: str = "",
     after: Job | None = None,
     limit: int,
 ) -> list[Job]:
@@ -76,6 +77,8 @@ def list_jobs(
         query = query.where(jobs.c.state == state)
     if kind:
         query = query.where(jobs.c.kind == kind)
+    if owner:
+        query = query.where(jobs.c.owner == owner)
     if batch_id:
         query = query.where(jobs.c.batch_id == batch_id)
     if after:
