@@ -30,14 +30,14 @@ from models.base import (
     TranscribeOptions,
     Utterance,
 )
-from models.chat_prompt import ChatPrompt, read_json, splice
+from models.chat_prompt import ChatPrompt, read_json
 from models.preprocess.batch import NormalizedClip, WaveformBatch
 from models.preprocess.cancellation import Cancelled
 from models.preprocess.errors import WaveformError
 from models.preprocess.features import gemma3n, phi4mm
 from models.preprocess.frames import GEMMA3N_SOFT_TOKENS, phi4mm_tokens
 from models.preprocess.metrics import AudioMetrics, Rejection
-from models.preprocess.placeholders import expand
+from models.preprocess.placeholders import Medium, expand, splice
 from models.preprocess.policy import SAMPLE_RATE, AudioPolicy, Family
 from models.preprocess.policy_config import load_policy
 from models.preprocess.source import EncodedClip, SourceKind
@@ -182,7 +182,9 @@ class ChatAudioProvider:
         """In order; the next window is prepared while the caller works on the last."""
         pieces = self._prompt.pieces(options.prompt, options.language)
         placeholder = self._ear.placeholder(self._config)
-        ids = splice(pieces, self._prompt.encode, [placeholder], around=self._ear.around)
+        ids = splice(
+            pieces, self._prompt.encode, {Medium.AUDIO: placeholder}, around=self._ear.around
+        )
         waiting = 0
         try:
             for window in windows:

@@ -7,7 +7,7 @@ Knows no network and no features; jinja2 comes with the optional extra ``chat``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -117,18 +117,3 @@ def _is_token(value: object) -> bool:
 
 def _refuse(message: str) -> NoReturn:
     raise CheckpointError(f"the chat template refuses a transcription: {message}")
-
-
-def splice(
-    pieces: Sequence[Piece], encode: Callable[[str], list[int]], clip: Sequence[int], *, around: str
-) -> list[int]:
-    """Token ids with those of the clip in its place; `around` is text on both sides of it."""
-    ids: list[int] = []
-    text = ""
-    for piece in pieces:
-        if isinstance(piece, str):
-            text += piece
-        else:
-            ids += [*encode(text + around), *clip]
-            text = around
-    return ids + encode(text)

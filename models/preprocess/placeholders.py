@@ -101,14 +101,27 @@ def phi4mm_prompt(pieces: Sequence[Piece]) -> str:
     )
 
 
-def gemma3n_tokens(
-    pieces: Sequence[Piece], encode: Callable[[str], list[int]], ids: Mapping[Medium, int]
+def splice(
+    pieces: Sequence[Piece],
+    encode: Callable[[str], list[int]],
+    ids: Mapping[Medium, int],
+    *,
+    around: str = "",
 ) -> list[int]:
-    """Text retokenised between the one id that stands for each medium."""
+    """Retokenised text, and between it the one id that stands for each medium.
+
+    `around` is text on both sides of each; it is tokenised with its neighbours, as if it had been
+    written there.
+    """
     tokens: list[int] = []
+    text = ""
     for piece in pieces:
-        tokens += encode(piece) if isinstance(piece, str) else [ids[piece.medium]]
-    return tokens
+        if isinstance(piece, str):
+            text += piece
+        else:
+            tokens += [*encode(text + around), ids[piece.medium]]
+            text = around
+    return tokens + encode(text)
 
 
 def expand(tokens: Sequence[int], placeholder: int, soft_tokens: Sequence[int]) -> list[int]:

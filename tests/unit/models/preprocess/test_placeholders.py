@@ -12,9 +12,9 @@ from models.preprocess.placeholders import (
     SentinelError,
     expand,
     flatten,
-    gemma3n_tokens,
     parse,
     phi4mm_prompt,
+    splice,
     strip,
 )
 
@@ -130,10 +130,27 @@ def test_6_phi4mm_numbers_its_placeholders():
     assert phi4mm_prompt(pieces) == "x<|audio_1|><|image_1|>y<|audio_2|>"
 
 
+def letters(text):
+    return [ord(letter) for letter in text]
+
+
+def test_6_text_around_a_medium_is_tokenised_with_its_neighbours():
+    written = []
+
+    def encode(text):
+        written.append(text)
+        return letters(text)
+
+    pieces = parse(f"a{audio(1)}{audio(2)}b", audios=2, images=0)
+    ids = {Medium.AUDIO: 900}
+    assert splice(pieces, encode, ids, around="|") == [97, 124, 900, 124, 124, 900, 124, 98]
+    assert written == ["a|", "||", "|b"]
+
+
 def test_6_gemma3n_splices_ids_and_expands_in_place():
     pieces = parse(f"ab{audio(1)}{image(1)}c", audios=1, images=1)
     ids = {Medium.AUDIO: 900, Medium.IMAGE: 901}
-    tokens = gemma3n_tokens(pieces, lambda piece: [ord(c) for c in piece], ids)
+    tokens = splice(pieces, letters, ids)
     assert tokens == [97, 98, 900, 901, 99]
     expanded = expand(tokens, 900, [900] * 188)
     assert expanded == [97, 98, *[900] * 188, 901, 99]
