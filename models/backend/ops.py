@@ -107,6 +107,14 @@ def attend(query: mx.array, keys: mx.array, values: mx.array) -> mx.array:
     return mixed.swapaxes(1, 2).reshape(query.shape)
 
 
+def attend_to_states(query: mx.array, states: mx.array) -> mx.array:
+    """softmax(query states^T) states: query (B, n, D), states (B, T, D) both keys and values."""
+    if on_cpu() and products.AVAILABLE and len(query) > 1:  # one alone uses all BLAS threads
+        q, s = view(query), view(states)
+        return mx.array(np.stack(each(lambda b: _attend_to_states(q[b], s[b]), range(len(q)))))
+    return softmax(query @ states.swapaxes(1, 2)) @ states
+
+
 def store(cache: mx.array, start: int, rows: mx.array) -> mx.array:
     """Write rows (B, H, n, d) into an evaluated cache (B, H, capacity, d) from start; no copy."""
     end = start + rows.shape[2]
@@ -200,6 +208,17 @@ def _attend(query: Floats, keys: Floats, values: Floats) -> Floats:
         total = _exponentials(rows)
         products.multiply(rows, values[b, head].T, out[part])
         out[part] /= total
+    return out
+
+
+def _attend_to_states(query: Floats, states: Floats) -> Floats:
+    """A window's states are read from memory once, and from the cache for the second product."""
+    scores = np.empty((len(query), len(states)), np.float32)
+    out = np.empty_like(query)
+    products.multiply(query, states.T, scores)
+    total = _exponentials(scores)
+    products.multiply(scores, states, out)
+    out /= total
     return out
 
 

@@ -41,11 +41,17 @@ class Linear:
     bias: mx.array
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.addmm(self.bias, x, self.weight)
+        return mx.addmm(self.bias, matrix(x), self.weight).reshape(*x.shape[:-1], -1)
 
     def added_to(self, residual: mx.array, x: mx.array) -> mx.array:
-        """Residual + self(x), the sum inside the product."""
-        return mx.addmm(residual + self.bias, x, self.weight)
+        """``residual + self(x)``, the sum inside the product."""
+        start = matrix(residual + self.bias)
+        return mx.addmm(start, matrix(x), self.weight).reshape(residual.shape)
+
+
+def matrix(x: mx.array) -> mx.array:
+    """All rows of a batch: a batch would be as many products, each reading the weights again."""
+    return x.reshape(-1, x.shape[-1])
 
 
 def normalise(x: mx.array) -> mx.array:
@@ -181,8 +187,8 @@ class CrossAttention:
         n_head = self.key.shape[0]
         query = self.query(normalise(x)).reshape(batch * tokens, n_head, -1).swapaxes(0, 1)
         query = (query @ self.key).reshape(n_head, batch, tokens, size).swapaxes(0, 1)
-        scores = query.reshape(batch, n_head * tokens, size) @ audio.swapaxes(1, 2)
-        heard = (ops.softmax(scores) @ audio).reshape(batch, n_head, tokens, size)
+        heard = ops.attend_to_states(query.reshape(batch, n_head * tokens, size), audio)
+        heard = heard.reshape(batch, n_head, tokens, size)
         heard = heard.swapaxes(0, 1).reshape(n_head, batch * tokens, size) @ self.value
         return self.out.added_to(x, heard.swapaxes(0, 1).reshape(x.shape))
 

@@ -150,3 +150,12 @@ def test_over_batch_equals_the_whole():
     x = mx.array(sample((3, 50, 8)))
     got = parallel.over_batch(lambda part: mx.tanh(part).sum(axis=1), x)
     np.testing.assert_allclose(np.array(got), np.tanh(np.array(x)).sum(1), atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_attend_to_states(batch):
+    query, states = sample((batch, 6, 16), 1.0), sample((batch, 40, 16), 1.0)
+    wide = states.astype(np.float64)
+    expected = softmax(query @ wide.swapaxes(1, 2)) @ wide
+    got = np.array(ops.attend_to_states(mx.array(query), mx.array(states)))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
