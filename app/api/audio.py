@@ -17,7 +17,7 @@ from app.api import fields, openapi, render
 from app.api.answer import answer
 from app.api.context import services
 from app.api.errors import unprocessable
-from app.api.multipart import FilePart, Form, read_body, read_form
+from app.api.multipart import FilePart, read_body, read_form
 from app.api.schemas import SpeechRequest, TranscriptEvent, Translation
 from app.errors import BadRequest, UnsupportedMediaType
 from app.jobs import workers
@@ -78,7 +78,8 @@ async def transcriptions(request: Request) -> Response:
         }
         fields.transcription_format(form.once("response_format"))
         streamed = form.once("stream") == "true"
-        submission = _submission(Kind.TRANSCRIPTION, options, form, form.file)
+        called = form.once("callback_url")
+        submission = _submission(Kind.TRANSCRIPTION, options, form.file, called)
         return await answer(request, submission, render.event_stream if streamed else render.event)
 
 
@@ -101,7 +102,8 @@ async def translations(request: Request) -> Response:
             "response_format": fields.translation_format(form.last("response_format")),
             "timestamps": form.last("timestamps") == "true" or None,
         }
-        submission = _submission(Kind.TRANSLATION, options, form, form.file)
+        called = form.last("callback_url")
+        submission = _submission(Kind.TRANSLATION, options, form.file, called)
         return await answer(request, submission, render.translation)
 
 
@@ -142,11 +144,14 @@ async def _require(request: Request, kind: Kind) -> None:
     await anyio.to_thread.run_sync(workers.require, services(request), kind)
 
 
-def _submission(kind: Kind, options: dict[str, Any], form: Form, part: FilePart) -> Submission:
+def _submission(
+    kind: Kind, options: dict[str, Any], part: FilePart, callback_url: str | None
+) -> Submission:
     upload = Upload(file=part.file, size=part.size, name=part.name)
     given = {key: value for key, value in options.items() if value is not None}
-    callback_url = fields.text(form.last("callback_url"))
-    return Submission(kind=kind, options=given, upload=upload, callback_url=callback_url)
+    return Submission(
+        kind=kind, options=given, upload=upload, callback_url=fields.text(callback_url)
+    )
 
 
 async def _speech_request(request: Request) -> SpeechRequest:

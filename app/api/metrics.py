@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api import openapi
 from app.api.context import ServicesDep
 from app.metrics import Metrics
 
@@ -19,7 +20,11 @@ OTHER = "other"  # a path of no route: the caller's words are no label
 router = APIRouter(tags=["health"])
 
 
-@router.get("/metrics")
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={**openapi.ANY_ERROR, 200: {"content": openapi.text_answer("text/plain")}},
+)
 def metrics(services: ServicesDep, request: Request) -> Response:
     """Prometheus' text format."""
     found = cast("Metrics", request.app.state.metrics)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from app import errors as service_errors
 from app.api.schemas import ErrorEnvelope, SpeechRequest
 
@@ -96,16 +98,11 @@ ACCEPTED: dict[int | str, Schema] = {
         },
     }
 }
-AUDIO_ERRORS = (
-    ACCEPTED
-    | errors(400, 408, 413, 422, 500, 501, 503, 504)
-    | {
-        "default": {
-            "content": _ENVELOPE,
-            "description": ABOUT["responses"]["default"]["description"],
-        }
-    }
-)
+ANY_ERROR: dict[int | str, Schema] = {
+    "default": {**ABOUT["responses"]["default"], "model": None, "content": _ENVELOPE}
+}
+"""For routes whose own answer is not JSON."""
+AUDIO_ERRORS = ACCEPTED | errors(400, 408, 413, 422, 500, 501, 503, 504) | ANY_ERROR
 
 
 def text_answer(media_type: str, **schema: Any) -> Schema:
@@ -120,6 +117,11 @@ def _form(description: str, properties: Schema, required: list[str]) -> Schema:
 
 def _string(description: str, **more: Any) -> Schema:
     return {"type": "string", "description": description, **more}
+
+
+def json_body(shape: type[BaseModel]) -> Schema:
+    content = {"application/json": {"schema": shape.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 _FILE = _string("WAV, MP3 or FLAC, told by its first bytes; at most 25 MiB.", format="binary")
@@ -158,6 +160,15 @@ TRANSLATION: Schema = {"parameters": [PREFER, IDEMPOTENCY]} | _form(
         "callback_url": _CALLBACK,
     },
     ["file"],
+)
+FILE: Schema = _form(
+    "A file of batch requests, or a recording for them.",
+    {
+        "file": _string("One JSON object a line, or audio.", format="binary"),
+        "purpose": _string("What it is for.", enum=["batch", "user_data"]),
+        "expires_after[seconds]": _string("From 3600 to 2592000.", pattern="^[0-9]{4,7}$"),
+    },
+    ["file", "purpose"],
 )
 BULK: Schema = {"parameters": [IDEMPOTENCY]} | _form(
     "A recording, or for speech its `input`. The bounds are those of batches.",
