@@ -122,6 +122,19 @@ def flower() -> None:
     os.execv(sys.executable, [sys.executable, "-m", "app.flower"])
 
 
+@cli.command()
+def doctor(*, data_dir: DataDir = None) -> None:
+    """Check everything that the service stands on, and say what to do."""
+    from app.doctor import examine
+
+    sick = False
+    for finding in examine(Settings().with_changes(data_dir=data_dir)):
+        typer.echo(f"{'ok ' if finding.fine else 'BAD'}  {finding.name:<9} {finding.text}")
+        sick = sick or not finding.fine
+    if sick:
+        raise typer.Exit(1)
+
+
 @cli.command("migrate")
 def migrate_command(
     revision: Annotated[str, typer.Argument(help="A revision; older ones downgrade.")] = "head",
