@@ -63,3 +63,43 @@ class DeliveryState(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
+
+
+class BatchState(StrEnum):
+    """As OpenAI's API names them."""
+
+    VALIDATING = "validating"
+    IN_PROGRESS = "in_progress"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return not BATCH_MOVES[self]
+
+
+BATCH_MOVES: dict[BatchState, frozenset[BatchState]] = {
+    BatchState.VALIDATING: frozenset(
+        {BatchState.IN_PROGRESS, BatchState.FAILED, BatchState.CANCELLING}
+    ),
+    BatchState.IN_PROGRESS: frozenset({BatchState.FINALIZING, BatchState.CANCELLING}),
+    BatchState.FINALIZING: frozenset({BatchState.COMPLETED, BatchState.EXPIRED}),
+    BatchState.CANCELLING: frozenset({BatchState.CANCELLED}),
+    BatchState.COMPLETED: frozenset(),
+    BatchState.FAILED: frozenset(),
+    BatchState.EXPIRED: frozenset(),
+    BatchState.CANCELLED: frozenset(),
+}
+
+
+class LineState(StrEnum):
+    """Of one request in a batch."""
+
+    WAITING = "waiting"
+    SUBMITTED = "submitted"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
-from app.states import Capability, DeliveryState, JobState, Kind, Lane
+from app.states import BatchState, Capability, DeliveryState, JobState, Kind, Lane, LineState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,3 +159,59 @@ class ApiKey:
     #: None: as the settings say; 0: any number.
     created_at: datetime
     revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """An upload, or the output of a batch."""
+
+    id: str
+    owner: str = ""
+    purpose: str
+    filename: str
+    bytes: int
+    key: str
+    #: Of its blob.
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    id: str
+    owner: str = ""
+    endpoint: str
+    input_file_id: str
+    state: BatchState = BatchState.VALIDATING
+    completion_window: str
+    metadata: dict[str, str] | None = None
+    errors: list[dict[str, Any]] | None = None
+    #: Why the whole batch failed.
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    #: Lines.
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    created_at: datetime
+    expires_at: datetime
+    in_progress_at: datetime | None = None
+    finalizing_at: datetime | None = None
+    completed_at: datetime | None = None
+    failed_at: datetime | None = None
+    expired_at: datetime | None = None
+    cancelling_at: datetime | None = None
+    cancelled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLine:
+    """One request of a batch, in the order of its file."""
+
+    number: int
+    custom_id: str | None
+    state: LineState = LineState.WAITING
+    body: dict[str, Any] | None = None
+    job_id: str | None = None
+    error: dict[str, Any] | None = None
+    #: OpenAI's error object plus ``status`` where a job or a submission had one.

@@ -14,7 +14,7 @@ from app import broker
 from app.clock import now
 from app.db import queries
 from app.db.tables import jobs
-from app.jobs import lifecycle, retention
+from app.jobs import files, lifecycle, retention
 from app.jobs.errors import WORKER_LOST
 from app.jobs.services import Services
 from app.states import Capability, Lane
@@ -43,6 +43,7 @@ def sweep(services: Services, owner: str) -> bool:
         log.warning("broker_down", error=str(error))
     retention.purge(services, moment)
     retention.drop_orphans(services, moment)
+    files.sweep(services, moment)
     forget_workers(services, moment)
     return True
 
