@@ -24,6 +24,8 @@ FLAPS_AFTER = frozenset("AIOWYiuæɑəɛɪɹʊʌ")
 """Vowels after which an American t between vowels becomes a flap."""
 SHORTEST_PART = 3
 """Letters of either half of a compound."""
+READ = 4
+"""Letters from which capitals are a word if the lexicon knows it in small letters."""
 SPELLED = 5
 """Letters up to which unknown capitals are named one by one."""
 NAMES = {"a": "ˈA"}
@@ -86,7 +88,7 @@ class Lexicon:
         if exact is not None:
             return self._choose(exact, context)
         common = self._entry(word.lower(), context) or self._inflected(word.lower(), context)
-        if common and (context.shouting or len(word) > SPELLED or word.lower() in self._gold):
+        if common and (context.shouting or len(word) >= READ or word.lower() in self._gold):
             return _weighted(common)
         return ""
 
@@ -124,7 +126,7 @@ class Lexicon:
         stem, _, ending = word.partition("'")
         if ending.lower() == "s" and stem:
             return _with_s(self.pronounce(stem, context))
-        vowels = any(letter in letters.VOWEL_LETTERS for letter in lower)
+        vowels = any(letter in "aeiou" for letter in lower) or ("y" in lower and len(lower) > 3)
         if not vowels or len(lower) == 1 or (word.isupper() and len(lower) <= SPELLED):
             return self.spell(lower)
         return self._compound(lower, context) or letters.pronounce(lower)
