@@ -17,6 +17,7 @@ from models.backend.process import BLAS, cpu_count
 SLOW_GFLOPS = 16.0  # one core: reference loops do 4, any vectorised BLAS over 40
 CACHE_BYTES = 64 * 2**20  # of freed arrays that MLX keeps on a CPU: each new shape adds to them
 logger = logging.getLogger(__name__)
+_in_use: list[int] = []  # BLAS threads of the blocks that are open, innermost last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,15 @@ def gflops(size: int = 1024, repeats: int = 3) -> float:
 
 @contextlib.contextmanager
 def blas_threads(count: int) -> Iterator[None]:
-    """Products use ``count`` threads within the block, then all of them again; for the process."""
+    """Products of the whole process use ``count`` threads within the block; blocks may nest."""
+    before = _in_use[-1] if _in_use else backend().threads
+    _in_use.append(count)
     BLAS.set_threads(count)
     try:
         yield
     finally:
-        BLAS.set_threads(backend().threads)
+        _in_use.pop()
+        BLAS.set_threads(before)
 
 
 def _device() -> Literal["metal", "cuda", "cpu"]:
@@ -78,6 +82,7 @@ def _seconds(a: mx.array) -> float:
 
 
 def _set_up_cpu() -> None:
+    BLAS.set_threads(backend().threads)
     mx.set_cache_limit(CACHE_BYTES)
     with blas_threads(1):  # threads that wait for each other on a busy machine would mislead
         rate = gflops(size=256)

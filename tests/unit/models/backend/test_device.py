@@ -26,6 +26,14 @@ def test_products_are_right_at_any_thread_count():
         np.testing.assert_allclose(got, a @ a.T, rtol=1e-4, atol=1e-4)
 
 
+def test_thread_counts_nest(monkeypatch):
+    counts: list[int] = []
+    monkeypatch.setattr(process.Blas, "set_threads", lambda self, count: counts.append(count))
+    with blas_threads(1), blas_threads(3):
+        pass
+    assert counts == [1, 3, 1, backend().threads]
+
+
 @pytest.mark.skipif(not process.BLAS.path, reason="no BLAS was loaded for MLX here")
 def test_the_loaded_blas_is_the_one_mlx_uses():
     with blas_threads(1):
