@@ -49,10 +49,11 @@ def process(
     answers: Callable[[], bool],
     *,
     stop: signal.Signals = signal.SIGTERM,
+    env: dict[str, str] | None = None,
 ) -> Iterator[None]:
     """A child process once it answers; stopped at the end."""
     with log.open("w") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent)
+        child = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent, env=env)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not answers():
@@ -136,20 +137,21 @@ class S3Server:
     endpoint: str
     access_key: str
     secret_key: str
+    bucket: str = BUCKET
 
     @property
     def env(self) -> dict[str, str]:
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
-    def url(self, bucket: str = BUCKET) -> str:
+    def url(self, bucket: str = "") -> str:
         """The storage URL of an empty place."""
         prefix = f"some/{secrets.token_hex(8)}"
-        return f"s3://{bucket}/{prefix}?{urlencode({'endpoint': self.endpoint})}"
+        return f"s3://{bucket or self.bucket}/{prefix}?{urlencode({'endpoint': self.endpoint})}"
 
     def make_bucket(self) -> bool:
         """Whether the server answers; after that there is a bucket."""
         with suppress(BotoCoreError, ClientError):
-            self._client().create_bucket(Bucket=BUCKET)
+            self._client().create_bucket(Bucket=self.bucket)
             return True
         return False
 
@@ -165,12 +167,19 @@ class S3Server:
 
 
 @contextmanager
-def seaweedfs(directory: Path) -> Iterator[S3Server]:
+def seaweedfs(
+    directory: Path, *, bucket: str = BUCKET, keys: tuple[str, str] = ("", "")
+) -> Iterator[S3Server]:
     directory.mkdir(parents=True, exist_ok=True)
     ports = {name: free_port() for name in ("master", "volume", "filer", "s3")}
-    server = S3Server(f"http://127.0.0.1:{ports['s3']}", "tests", secrets.token_hex(16))
-    keys = [{"accessKey": server.access_key, "secretKey": server.secret_key}]
-    identity = {"name": "tests", "credentials": keys, "actions": ["Admin", "Read", "Write", "List"]}
+    access_key, secret_key = keys if all(keys) else ("tests", secrets.token_hex(16))
+    server = S3Server(f"http://127.0.0.1:{ports['s3']}", access_key, secret_key, bucket)
+    known = [{"accessKey": server.access_key, "secretKey": server.secret_key}]
+    identity = {
+        "name": "tests",
+        "credentials": known,
+        "actions": ["Admin", "Read", "Write", "List"],
+    }
     config = directory / "s3.json"
     config.write_text(json.dumps({"identities": [identity]}))
     command = [str(Path(sys.executable).parent / "weed"), "server", f"-dir={directory}"]
