@@ -27,7 +27,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[S
     """One service for all of the suite, with the fake model as both kinds."""
     data = tmp_path_factory.mktemp("data")
     models = ("--stt-model", str(model), "--tts-model", str(model))
-    service = Service(data, *models, VOXQUEUE_AUDIO_REQUEST_TIMEOUT_SECONDS="20")
+    service = Service(data, *models, VOXQUEUE_AUDIO_REQUEST_TIMEOUT_SECONDS="60")
     yield service
     assert service.stop() == 0
 
