@@ -33,10 +33,11 @@ from tests.engines import free_port
 from tests.harness import PLUGINS, ROOT, eventually
 
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+START_SECONDS = 120.0  # for a process on a machine that is busy with other things
 # Death is noticed within a second or two, so that tests need not wait for it.
 QUICK = {
     "heartbeat_seconds": 0.25,
-    "lease_seconds": 2.0,
+    "lease_seconds": 4.0,
     "worker_stale_seconds": 3.0,
     "sweep_seconds": 0.25,
     "resend_seconds": 1.0,
@@ -128,7 +129,7 @@ class Cluster:
 
     def start_broker(self) -> Process:
         self.broker = self._start("valkey", self.valkey.command())
-        eventually(self._broker_answers)
+        eventually(self._broker_answers, seconds=START_SECONDS)
         return self.broker
 
     def _broker_answers(self) -> bool:
@@ -153,7 +154,7 @@ class Cluster:
                 item.pid == worker.popen.pid for item in self.workers() if item not in before
             )
 
-        eventually(up)
+        eventually(up, seconds=START_SECONDS)
         return worker
 
     def workers(self) -> list[Any]:
@@ -165,7 +166,7 @@ class Cluster:
         command = [sys.executable, "-m", "app.api.server"]
         front = Front(self._start("front", command, VOXQUEUE_PORT=str(port)), port)
         self.fronts.append(front)
-        eventually(front.answers)
+        eventually(front.answers, seconds=START_SECONDS)
         return front
 
     def job(self, job_id: str) -> Job:
@@ -174,7 +175,7 @@ class Cluster:
         assert job is not None
         return job
 
-    def wait(self, job_id: str, seconds: float = 30.0) -> Job:
+    def wait(self, job_id: str, seconds: float = 120.0) -> Job:
         """The job once it is in a final state."""
         eventually(lambda: self.job(job_id).state.final, seconds=seconds)
         return self.job(job_id)

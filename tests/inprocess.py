@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from app.broker import Announcer, make_celery
+from app.broker import Announcer, make_celery, queue_names
 from app.clock import new_id, now
 from app.db import queries
 from app.db.engine import Database
@@ -15,7 +15,7 @@ from app.db.records import Job
 from app.db.schema import migrate
 from app.jobs.services import Services
 from app.settings import Settings
-from app.states import Kind
+from app.states import Capability, Kind
 from app.storage import LocalStore
 
 
@@ -44,11 +44,15 @@ def make_services(data: Path, **changes: Any) -> Services:
     database = Database(settings.resolved_database_url)
     event.listen(database.engine, "connect", _hurry)
     migrate(database)
+    celery = make_celery("memory://", "")
+    with celery.connection_for_write() as connection:  # all of a process share that memory
+        for name in queue_names(list(Capability)):
+            connection.default_channel.queue_purge(name)
     return Services(
         settings=settings,
         database=database,
         store=LocalStore(settings.storage_dir),
-        celery=make_celery(f"memory://{data.name}", ""),
+        celery=celery,
         announcer=Ear(),
     )
 

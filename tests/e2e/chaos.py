@@ -145,7 +145,7 @@ def run(data: Path, *, seed: int, jobs: int, workers: int, seconds: float) -> di
     with cluster(data / "data", model, max_attempts=50, max_faulty_attempts=50) as house:
         chaos = Chaos(house, seed, workers)
         plans = chaos.plans(jobs)
-        submitting = threading.Thread(target=_submit_all, args=(chaos, plans, seconds))
+        submitting = threading.Thread(target=_submit_all, args=(chaos, plans, seconds), daemon=True)
         started = time.monotonic()
         submitting.start()
         while time.monotonic() - started < seconds:
@@ -162,7 +162,7 @@ def _submit_all(chaos: Chaos, plans: list[Plan], seconds: float) -> None:
     threads = []
     for plan in plans:
         thread = threading.Thread(
-            target=chaos.submit, args=(plan,), kwargs={"key": f"p{plan.number}"}
+            target=chaos.submit, args=(plan,), kwargs={"key": f"p{plan.number}"}, daemon=True
         )
         thread.start()
         threads.append(thread)

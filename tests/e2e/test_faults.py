@@ -106,7 +106,7 @@ def test_a_locked_database_is_waited_for(house: Cluster, door: Front) -> None:
         eventually(lambda: house.job(job).state is JobState.RUNNING)
         lock = sqlite3.connect(house.data / "db.sqlite", isolation_level=None)
         lock.execute("BEGIN IMMEDIATE")
-    time.sleep(3)  # longer than a lease
+    time.sleep(5)  # longer than a lease
     lock.execute("ROLLBACK")
     lock.close()
     assert house.wait(job).state is JobState.SUCCEEDED
