@@ -194,10 +194,11 @@ def seaweedfs(
 
 
 @contextmanager
-def moto() -> Iterator[S3Server]:
+def moto(port: int = 0) -> Iterator[S3Server]:
+    """In this process; its buckets are kept when it stops, and served again by the next one."""
     from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     found = S3Server(f"http://{host}:{port}", "tests", "tests")
