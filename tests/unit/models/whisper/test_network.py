@@ -96,7 +96,9 @@ def gelu(x: np.ndarray) -> np.ndarray:
 
 def plain(path) -> Plain:
     checkpoint = layouts.read(path)
-    tensors = {n: np.array(t.astype(mx.float32)) for n, t in checkpoint.tensors.items()}
+    tensors = {
+        n: np.array(layouts.array(t).astype(mx.float32)) for n, t in checkpoint.tensors.items()
+    }
     return Plain(tensors, checkpoint.heads[0])
 
 
