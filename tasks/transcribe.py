@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from app.audio import decode
 from app.audio.windows import Window, plan, stitch
@@ -22,7 +22,7 @@ from app.db.records import WindowRow
 from app.errors import Gone
 from app.states import Kind
 from app.storage import BlobStore, StoredBlob, keys
-from models.base import SpeechProvider, TranscribeOptions
+from models.base import ModelInfo, SpeechProvider, TranscribeOptions
 from models.transcript import Transcript, WindowTranscript
 from tasks.attempt import Attempt
 
@@ -57,7 +57,7 @@ def _opened(store: BlobStore, key: str | None) -> Iterator[BinaryIO]:
 
 def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window]) -> Transcript:
     """Transcribe batch by batch, with a checkpoint between two batches."""
-    rate, options = provider.sample_rate, _options(attempt)
+    rate, options = provider.sample_rate, _options(attempt, provider.info)
     batches = _batches(_timed(windows, attempt), attempt.services.settings.window_batch)
     kept = _kept(attempt, provider)
     parts: list[tuple[float, WindowTranscript]] = []
@@ -97,16 +97,26 @@ def _hear_batch(
     return [(window, heard.get(window.number) or _text(kept[window.number])) for window in batch]
 
 
-def _options(attempt: Attempt) -> TranscribeOptions:
+def _options(attempt: Attempt, info: ModelInfo) -> TranscribeOptions:
     given = attempt.job.options
     return TranscribeOptions(
         language=given.get("language"),
         task="translate" if attempt.job.kind is Kind.TRANSLATION else "transcribe",
         timestamps=given.get("timestamps", False),
-        prompt=given.get("prompt"),
+        prompt=_prompt(given, info),
         temperature=given.get("temperature") or 0.0,
         max_tokens=given.get("max_tokens"),
     )
+
+
+def _prompt(given: dict[str, Any], info: ModelInfo) -> str | None:
+    """What a chat model is told to do; Whisper takes it for the words spoken before.
+
+    It is given those only where a dialect means them so: on /v1 Whisper ignores the prompt.
+    """
+    if info.family == "whisper" and not given.get("prompt_is_context"):
+        return None
+    return given.get("prompt")
 
 
 def _progress(attempt: Attempt, seconds: float) -> float:

@@ -134,6 +134,12 @@ def test_stream_is_one_delta_with_the_whole_text(real: Service, speech_dir: Path
     assert errors(done["text"], JFK) < 0.1
 
 
+def test_whisper_ignores_the_prompt(real: Service, speech_dir: Path) -> None:
+    audio = (speech_dir / "librivox_0880.wav").read_bytes()
+    prompt = part("prompt", "HE WAS NOT AN ILL DISPOSED YOUNG MAN. " * 5)
+    assert hear(real, audio, prompt) == hear(real, audio)
+
+
 def test_unknown_language_is_no_500(real: Service, speech_dir: Path) -> None:
     audio = (speech_dir / "librivox_0880.wav").read_bytes()
     for language in ("zz", "English", "\x00", "EN"):
