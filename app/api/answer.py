@@ -18,13 +18,14 @@ from app.api import prefer, views
 from app.api.context import doorbell, services
 from app.api.errors import job_error_response
 from app.db.records import Job
-from app.errors import NotFound, WaitTimeout
+from app.errors import NotFound, Unavailable, WaitTimeout
 from app.jobs import idempotency
 from app.jobs.lifecycle import cancel
 from app.jobs.services import Services
 from app.jobs.submit import Submission, submit
 from app.jobs.wait import wait
 from app.states import JobState
+from app.storage import StorageError
 
 Render = Callable[[Services, Job], Response]
 RETRY_SECONDS = "1"  # Retry-After of an accepted job
@@ -62,9 +63,12 @@ async def answer(request: Request, submission: Submission, render: Render) -> Re
 
 def finished(context: Services, job: Job, render: Render) -> Response:
     """The result of a job in its final state, or its error with the error's status."""
-    if job.state is JobState.SUCCEEDED:
+    if job.state is not JobState.SUCCEEDED:
+        return job_error_response(job)
+    try:
         return render(context, job)
-    return job_error_response(job)
+    except StorageError as error:
+        raise Unavailable("The storage failed. Please try again later.") from error
 
 
 def accepted(context: Services, job: Job) -> Response:
