@@ -143,9 +143,13 @@ class Cluster:
         self.broker.kill()
         shutil.rmtree(self.data / "valkey")
 
+    def launch_worker(self, **env: str) -> Process:
+        return self._start("worker", [sys.executable, "-m", "tasks.worker"], **env)
+
     def start_worker(self, **env: str) -> Process:
+        """A worker once it has loaded its model."""
         before = self.workers()
-        worker = self._start("worker", [sys.executable, "-m", "tasks.worker"], **env)
+        worker = self.launch_worker(**env)
 
         def up() -> bool:
             if worker.popen.poll() is not None:
@@ -161,11 +165,15 @@ class Cluster:
         with self.database.reading() as connection:
             return queries.known_workers(connection, _LONG_AGO)
 
-    def start_front(self, port: int = 0) -> Front:
-        port = port or free_port()
+    def launch_front(self, port: int) -> Front:
         command = [sys.executable, "-m", "app.api.server"]
         front = Front(self._start("front", command, VOXQUEUE_PORT=str(port)), port)
         self.fronts.append(front)
+        return front
+
+    def start_front(self) -> Front:
+        """A front door once it answers."""
+        front = self.launch_front(free_port())
         eventually(front.answers, seconds=START_SECONDS)
         return front
 

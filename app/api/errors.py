@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -16,7 +17,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.db.records import Job
-from app.errors import BadRequest, ServiceError, Unprocessable
+from app.errors import BadRequest, ServiceError, Unavailable, Unprocessable
 
 MESSAGE_CHARACTERS = 1000  # of a message, which may quote what the caller sent
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -47,6 +48,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(DBAPIError, _database_error)
     app.add_middleware(Unexpected)
 
 
@@ -54,6 +56,12 @@ async def _service_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, ServiceError):
         raise error
     return error_response(error.body(), error.status, error.headers)
+
+
+async def _database_error(request: Request, error: Exception) -> Response:
+    log.error("database_failed", path=request.url.path, error=str(error))
+    failing = Unavailable("The database failed. Please try again later.")
+    return error_response(failing.body(), failing.status, failing.headers)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

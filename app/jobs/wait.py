@@ -14,6 +14,7 @@ import anyio.to_thread
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from app.broker import CHANNEL, redis_url
 from app.db import queries
@@ -72,16 +73,24 @@ def read(services: Services, job_id: str) -> Job | None:
 
 
 async def wait(services: Services, doorbell: Doorbell, job_id: str, seconds: float) -> Job | None:
-    """The job once it is final, or as it is after so many seconds; None when it is gone."""
+    """The job once it is final, or as it is after so many seconds; None when it is gone.
+
+    A database that is away in between is waited for as well.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     with doorbell.bell(job_id) as event:
         while True:
             event.clear()
-            job = await anyio.to_thread.run_sync(read, services, job_id)
             left = deadline - loop.time()
-            if job is None or job.state.final or left <= 0:
-                return job
+            try:
+                job = await anyio.to_thread.run_sync(read, services, job_id)
+            except (OperationalError, InterfaceError):
+                if left <= 0:
+                    raise
+            else:
+                if job is None or job.state.final or left <= 0:
+                    return job
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, POLL_SECONDS)):
                     await event.wait()

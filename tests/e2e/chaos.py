@@ -119,7 +119,7 @@ class Chaos:
         else:
             self.house.fronts[-1].process.kill()
             time.sleep(self.random.uniform(0, 1))
-            self.house.start_front(self.port)
+            self.house.launch_front(self.port)
 
     def _hurt_worker(self, blow: str) -> None:
         worker = self.random.choice(self.running)
@@ -127,7 +127,7 @@ class Chaos:
         worker.signal(number[blow.split(maxsplit=1)[0]])
         worker.popen.wait(60)
         self.running.remove(worker)
-        self.running.append(self.house.start_worker())
+        self.running.append(self.house.launch_worker())
 
     def _hurt_broker(self, blow: str) -> None:
         if blow == "empty broker":
@@ -150,7 +150,7 @@ def run(data: Path, *, seed: int, jobs: int, workers: int, seconds: float) -> di
         submitting.start()
         while time.monotonic() - started < seconds:
             chaos.disturb()
-            time.sleep(chaos.random.uniform(0, 1))
+            time.sleep(chaos.random.uniform(0, 3))
         submitting.join()
         done = [house.wait(plan.job_id, FINISH_SECONDS) for plan in plans]
         took = time.monotonic() - started
@@ -185,13 +185,14 @@ def _judge(chaos: Chaos, plans: list[Plan], done: list[Any]) -> dict[str, Any]:
             assert job.output_sha256 == undisturbed[plan.request], plan
             with (house.settings.storage_dir / job.output_key).open("rb") as file:
                 assert file.read(1)
-    outputs = [blob for blob in house.blobs() if blob.startswith("out/")]
-    results = {job.output_key for job in done if job.output_key}
-    ours = [blob for blob in outputs if blob.split("/")[1] in {job.id for job in done}]
+    ours = {job.id for job in done}
+    outputs = {blob.rpartition("/")[0] for blob in house.blobs() if blob.startswith("out/")}
+    results = {job.output_key.rpartition("/")[0] for job in done if job.output_key}
+    left = {folder for folder in outputs if folder.split("/")[1] in ours} - results
     return {
         "ended": dict(Counter(str(job.state) for job in done)),
         "attempts": sum(job.attempt for job in done),
-        "blobs of dead attempts": len(set(ours) - results),
+        "outputs of dead attempts": len(left),
         "blows": dict(chaos.counts),
     }
 

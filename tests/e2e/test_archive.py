@@ -1,0 +1,252 @@
+"""``voxqueue transcribe`` and ``speak`` on real processes, with the fake model for speed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from tests.harness import PLUGINS, ROOT, Service, calls, eventually, fake_model
+
+CLIPS, BROKEN = 80, 10
+FORMATS = ("WAV", "FLAC", "MP3")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake_model(tmp_path_factory.mktemp("model") / "fake")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("data")
+    models = ("--stt-model", str(model), "--tts-model", str(model))
+    service = Service(data, *models, VOXQUEUE_SWEEP_SECONDS="0.3")
+    yield service
+    assert service.stop() == 0
+
+
+def clip(seed: int, format_: str = "WAV") -> bytes:
+    file = io.BytesIO()
+    noise = np.random.default_rng(seed).uniform(-0.5, 0.5, 4000 + 160 * (seed % 10))
+    soundfile.write(file, noise, 16_000, format=format_)
+    return file.getvalue()
+
+
+def build(root: Path, *, clips: int, broken: int, seed: int) -> dict[str, bytes]:
+    """Clips in nested folders with broken files among them."""
+    chance, files = random.Random(seed), {}
+    for n in range(clips):
+        format_ = FORMATS[n % 3]
+        files[f"{n % 4}/{n % 5}/clip {n}.{format_.lower()}"] = clip(seed + n, format_)
+    for n in range(broken):
+        files[f"{n % 4}/broken {n}.wav"] = chance.randbytes(100 * n)
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return files
+
+
+def command(service: Service | None, *arguments: object) -> list[str]:
+    server = ["--server", service.url] if service else []
+    return [sys.executable, "-m", "app.cli", *map(str, arguments), *server]
+
+
+def run(
+    service: Service | None, *arguments: object, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(service, *arguments),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(PLUGINS), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def start(service: Service, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(service, *arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+
+
+def report(out: Path) -> dict[str, dict[str, Any]]:
+    lines = (out / "voxqueue-report.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert len({entry["id"] for entry in entries}) == len(entries)
+    return {entry["id"]: entry for entry in entries}
+
+
+def texts(out: Path) -> dict[str, str]:
+    return {str(path.relative_to(out)): path.read_text() for path in out.rglob("*.txt")}
+
+
+def test_an_archive_whose_service_and_client_are_killed_is_done_once(
+    service: Service, model: Path, tmp_path: Path
+) -> None:
+    files = build(tmp_path / "in", clips=CLIPS, broken=BROKEN, seed=1000)
+    before = len(calls(model))
+    arguments = ("transcribe", tmp_path / "in", "--out", tmp_path / "out", "--format", "txt,srt")
+
+    def done() -> int:
+        return len(list((tmp_path / "out").rglob("*.srt")))
+
+    process = start(service, *arguments)
+    eventually(lambda: done() > CLIPS // 8)
+    service.kill("api")
+    eventually(lambda: done() > CLIPS // 4)
+    service.kill("worker")
+    eventually(lambda: done() > CLIPS // 3, seconds=60)
+    process.kill()
+    process.communicate()
+
+    process = start(service, *arguments)
+    eventually(lambda: done() > CLIPS // 2, seconds=60)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate()
+    assert process.returncode == 130, told
+    assert "the same command goes on from here" in told
+
+    last = run(service, *arguments)
+    assert last.returncode == 1, last.stderr  # the broken files
+    assert f"{BROKEN} failed" in last.stderr
+    found = report(tmp_path / "out")
+    assert set(found) == {str(tmp_path / "in" / name) for name in files}
+    for name in files:
+        entry = found[str(tmp_path / "in" / name)]
+        if "broken" in name:
+            assert entry["status"] == "failed"
+            assert "failed to read the uploaded audio" in entry["error"]
+        else:
+            assert entry["status"] in ("done", "reused"), entry
+            assert entry["words"] == 1
+            assert entry["seconds"] > 0.2
+            assert entry["model"] == model.name
+            assert all(Path(path).stat().st_size for path in entry["outputs"])
+    assert len(texts(tmp_path / "out")) == CLIPS
+    heard = calls(model)[before:]
+    # Only what was in the model when its worker died is heard again.
+    assert CLIPS <= len(heard) <= CLIPS + 1
+    assert not list((tmp_path / "out").rglob("*.part"))
+
+    again = run(service, *arguments)
+    assert f"{CLIPS} of them before" in again.stderr
+    assert len(calls(model)) == before + len(heard)
+
+
+def test_the_same_as_zip_tar_and_manifest_is_answered_from_what_is_there(
+    service: Service, model: Path, tmp_path: Path
+) -> None:
+    files = build(tmp_path / "in", clips=6, broken=2, seed=2000)
+    assert run(service, "transcribe", tmp_path / "in", "--out", tmp_path / "0").returncode == 1
+    want, before = texts(tmp_path / "0"), len(calls(model))
+    assert len(want) == 6
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "in", ".")
+    lines = [json.dumps({"id": name, "source": f"in/{name}"}) for name in files]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for number, source in enumerate(("a.zip", "a.tar.gz", "a.jsonl"), 1):
+        out = tmp_path / str(number)
+        done = run(service, "transcribe", tmp_path / source, "--out", out)
+        assert done.returncode == 1, done.stderr
+        assert "6 reused, 2 failed" in done.stderr
+        assert texts(out) == want
+    assert len(calls(model)) == before
+    forced = run(service, "transcribe", tmp_path / "a.zip", "--out", tmp_path / "1", "--force")
+    assert "6 done, 2 failed" in forced.stderr
+    assert len(calls(model)) == before + 6
+
+
+def test_hard_cases_hurt_no_other_item(service: Service, tmp_path: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for name in ("a.wav", "a.mp3", "taken.wav", "blocked/b.wav", ".hidden.wav", "song.txt"):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_bytes(clip(3000 + len(name)))
+    raw = os.fsencode(source) + b"/caf\xe9.wav"
+    Path(os.fsdecode(raw)).write_bytes(clip(3100))
+    (source / "circle").symlink_to(source)
+    (source / "notes.md").write_text("hello")
+    out.mkdir()
+    (out / "taken.txt").write_text("mine")
+    (out / "blocked").write_text("no folder can be made here")
+    done = run(service, "transcribe", source, "--out", out, "--report", out / "r.csv")
+    assert done.returncode == 1, done.stderr
+    entries = {
+        Path(entry["id"]).name: entry
+        for entry in map(json.loads, (out / "r.jsonl").read_text().splitlines())
+    }
+    status = {name: entry["status"] for name, entry in entries.items()}
+    same = {status.pop("a.wav"), status.pop("a.mp3")}
+    assert same == {"done", "reused"}  # their bytes are the same
+    assert status == {
+        "taken.wav": "exists",
+        "b.wav": "failed",
+        ".hidden.wav": "skipped",
+        "song.txt": "done",
+        os.fsdecode(b"caf\xe9.wav"): "done",
+        "circle": "skipped",
+        "notes.md": "skipped",
+    }
+    assert "cannot be written" in entries["b.wav"]["error"]
+    assert (out / "taken.txt").read_text() == "mine"
+    assert {"a.wav.txt", "a.mp3.txt", "song.txt"} <= {path.name for path in out.glob("*.txt")}
+    assert os.path.exists(os.fsencode(out) + b"/caf\xe9.txt")  # noqa: PTH110 - a Path has no bytes
+    assert "caf\\udce9.wav" in (out / "r.csv").read_text()
+    over = run(service, "transcribe", source / "taken.wav", "--out", out, "--overwrite")
+    assert over.returncode == 0, over.stderr
+    assert (out / "taken.txt").read_text() != "mine"
+
+
+def test_a_dry_run_lists_and_does_nothing(tmp_path: Path) -> None:
+    build(tmp_path / "in", clips=3, broken=1, seed=4000)
+    done = run(None, "transcribe", tmp_path / "in", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 would be done: 0.00 h of audio, and 1 of unknown length" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_outputs_beside_the_recordings_in_every_format_by_an_own_service(
+    model: Path, tmp_path: Path
+) -> None:
+    build(tmp_path / "in", clips=2, broken=0, seed=5000)
+    done = run(
+        None,
+        *("transcribe", tmp_path / "in", "--format", "txt,srt,vtt,json,tsv"),
+        *("--report", tmp_path / "r.jsonl", "--data-dir", tmp_path / "data"),
+        VOXQUEUE_STT_MODEL=str(model),
+    )
+    assert done.returncode == 0, done.stderr
+    assert len([path for path in (tmp_path / "in").rglob("*") if path.is_file()]) == 12
+    assert json.loads((tmp_path / "in" / "0" / "0" / "clip 0.json").read_text())["segments"]
+
+
+def test_a_service_that_is_not_there_ends_the_run_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(clip(6000))
+    done = run(
+        None,
+        *("transcribe", tmp_path / "a.wav", "--out", tmp_path / "out"),
+        *("--data-dir", tmp_path / "data"),
+        VOXQUEUE_STT_MODEL=str(tmp_path / "none"),
+    )
+    assert done.returncode == 1
+    assert "the service did not start" in done.stderr
+    assert "Traceback" not in done.stderr
