@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ READY_SECONDS = 180.0  # for the model to be loaded from a cold disk
 STOP_SECONDS = 150.0  # longer than serve gives its worker
 POLL_SECONDS = 0.1
 LINES_KEPT = 20  # of its log, to tell why it ended
+NO_MODEL = "no model could be loaded"  # and trying again changes nothing
 _READY = re.compile(r"ready at (http://\S+?)\. Try")
 
 
@@ -66,11 +68,16 @@ class _Child:
     def address(self) -> str:
         deadline = time.monotonic() + READY_SECONDS
         while not self._found:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self._reader.join(1)
-                raise NotStarted("the service did not start: " + " / ".join(self._said))
+            hopeless = self._process.poll() is not None or any(NO_MODEL in x for x in self._said)
+            if hopeless or time.monotonic() > deadline:
+                raise NotStarted("the service did not start: " + self._last_words())
             time.sleep(POLL_SECONDS)
         return self._found[0]
+
+    def _last_words(self) -> str:
+        """Of its log, what was no mere information."""
+        said = [_message(line) for line in list(self._said)]
+        return " / ".join(line for line in said if line) or "it said nothing"
 
     def stop(self) -> None:
         self._process.terminate()
@@ -83,3 +90,12 @@ class _Child:
         self._reader.join(1)
         if self._process.stdout:
             self._process.stdout.close()
+
+
+def _message(line: str) -> str:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return line
+    told = event.get("error") or event.get("event", "")
+    return "" if event.get("level") in ("info", "debug") else str(told)
