@@ -38,7 +38,8 @@ Call = Callable[[httpx2.AsyncClient, int], Awaitable[object]]
 FILL = """
 INSERT INTO jobs (id, kind, capability, lane, state, options, created_at, enqueued_at, started_at,
                   finished_at, expires_at, attempt, metrics, cost, output_key, progress)
-SELECT 'job_' || md5(n::text), 'speech', 'tts', CASE n % 2 WHEN 0 THEN 'bulk' ELSE 'interactive' END,
+SELECT 'job_' || md5(n::text), 'speech', 'tts',
+       CASE n % 2 WHEN 0 THEN 'bulk' ELSE 'interactive' END,
        CASE n % 50 WHEN 0 THEN 'failed' ELSE 'succeeded' END, '{"input": "Hello."}', t, t, t, t,
        now() + interval '7 days', 1, '{"run_seconds": 1.0, "audio_seconds": 10.0}', 1, 'out/x', 1
 FROM (SELECT n, now() - (:last - n) * interval '0.5 second' AS t
@@ -85,11 +86,13 @@ def over_http(database_url: str, data: Path) -> None:
 
     try:
         taken = asyncio.run(clients(service.url, CLIENTS, SUBMIT_SECONDS, submit, 0.0))
-        print(
-            f"submit, {CLIENTS} clients: {len(taken) / SUBMIT_SECONDS:.0f}/s, p95 {p95(taken):.0f} ms"
-        )
+        rate = len(taken) / SUBMIT_SECONDS
+        print(f"submit, {CLIENTS} clients: {rate:.0f}/s, p95 {p95(taken):.0f} ms")
         taken = asyncio.run(clients(service.url, POLLERS, POLL_SECONDS, poll, 1.0))
         print(f"poll, {POLLERS} pollers once a second: {len(taken)} polls, p95 {p95(taken):.0f} ms")
+    except httpx2.HTTPError:
+        print(service.log[-3000:])
+        raise
     finally:
         service.stop()
 
@@ -144,22 +147,22 @@ def by_rows(database_url: str, rows: int) -> None:
     print(f"filled {rows} rows in {time.perf_counter() - started:.0f} s")
     many = costs(database)
     for name in few:
-        ratio = many[name] / few[name]
-        print(
-            f"{name}: {few[name]:.2f} ms with {FEW} rows, {many[name]:.2f} ms with {rows}: {ratio:.2f}"
-        )
+        before, after = few[name], many[name]
+        print(f"{name}: {before:.2f} ms with {FEW} rows, {after:.2f} ms with {rows}:", end=" ")
+        print(f"{after / before:.2f} times")
     database.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="0: HTTP only")
     rows = parser.parse_args().rows
     with engines.postgres() as postgres, tempfile.TemporaryDirectory() as data:
         with postgres.database() as url:
             over_http(url, Path(data))
-        with postgres.database() as url:
-            by_rows(url, rows)
+        if rows:
+            with postgres.database() as url:
+                by_rows(url, rows)
 
 
 if __name__ == "__main__":

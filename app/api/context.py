@@ -24,6 +24,19 @@ def owner(request: Request) -> str:
     return getattr(request.state, "owner", "")
 
 
-Owner = Annotated[str, Depends(owner)]
-ServicesDep = Annotated[Services, Depends(services)]
-DoorbellDep = Annotated[Doorbell, Depends(doorbell)]
+async def _owner(request: Request) -> str:
+    return owner(request)
+
+
+async def _services(request: Request) -> Services:
+    return services(request)
+
+
+async def _doorbell(request: Request) -> Doorbell:
+    return doorbell(request)
+
+
+# Asynchronous, since FastAPI sends any other function to a thread of its own.
+Owner = Annotated[str, Depends(_owner)]
+ServicesDep = Annotated[Services, Depends(_services)]
+DoorbellDep = Annotated[Doorbell, Depends(_doorbell)]
