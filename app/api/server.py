@@ -13,6 +13,8 @@ from app.logs import set_up_logging
 from app.orphan import end_with_parent
 from app.settings import Settings
 
+# A client or proxy that keeps a connection for a minute shall not meet one just closed.
+KEEP_ALIVE_SECONDS = 75
 GRACE_SECONDS = 10  # for requests in flight when the process is told to stop
 
 
@@ -30,6 +32,7 @@ def main() -> None:
         http=Protocol,
         log_config=None,
         access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     uvicorn.Server(config).run(None if descriptor is None else [inherited(descriptor)])
