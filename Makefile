@@ -3,22 +3,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+VERSION := $(shell cat requirements.lock requirements-dev.lock pyproject.toml | cksum | cut -d' ' -f1)
+INSTALLED := $(VENV)/.installed-$(VERSION)
+DEVELOPED := $(VENV)/.developed-$(VERSION)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 DATA ?= data
 
-.PHONY: help setup install demo serve test check format lock peers clean
+.PHONY: help setup install develop demo serve test check format lock peers clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-$(STAMP):
+$(INSTALLED):
 	@$(PYTHON) -c 'import sys; sys.exit("Voxqueue needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@rm -f $(VENV)/.installed-* && touch $@
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.installed-* $(VENV)/.developed-* && touch $@
 
-install: $(STAMP) ## Make .venv with everything that is pinned in requirements.lock
+$(DEVELOPED): $(INSTALLED)
+	$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+install: $(INSTALLED) ## Make .venv with what requirements.lock pins
+
+develop: $(DEVELOPED) ## Add what tests and checks need, from requirements-dev.lock
 
 setup: install ## Install, and pull the weights
 	$(BIN)/voxqueue models pull whisper-base whisper-tiny.en kokoro-82m
@@ -29,22 +39,23 @@ demo: setup ## Speak a paragraph and transcribe it; AUDIO=file transcribes that 
 serve: setup ## Keep the service up on http://127.0.0.1:8000
 	$(BIN)/voxqueue serve --data-dir $(DATA)
 
-test: setup ## Run every test
+test: setup develop ## Run every test
 	$(BIN)/python -m pytest
 
-check: install ## Format, lint, types, import contracts, dependencies
+check: develop ## Format, lint, types, import contracts, dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 
-format: install ## Format the code
+format: develop ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock: install ## Resolve requirements.lock anew; it names no address
-	$(BIN)/uv pip compile pyproject.toml --group dev --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet --upgrade -o requirements.lock
+lock: develop ## Resolve both lock files anew; they name no address
+	$(COMPILE) --group dev --group build --upgrade -o requirements-dev.lock
+	$(COMPILE) --group build -c requirements-dev.lock -o requirements.lock
 
 clean: ## Remove the environment and the caches; data and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
