@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import wave
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -250,3 +252,60 @@ def test_a_service_that_is_not_there_ends_the_run_in_a_sentence(tmp_path: Path) 
     assert done.returncode == 1
     assert "the service did not start" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def book(sentences: int) -> str:
+    text = "# The beginning\n\n"
+    for n in range(sentences):
+        text += f"This is sentence number {n} of the book. "
+        text += "\n\n" if n % 7 == 6 else ""
+        text += "\n\n# The middle\n\n" if n == sentences // 2 else ""
+    return text
+
+
+def test_a_book_is_spoken_whole_and_a_stopped_run_goes_on(
+    service: Service, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "book.txt").write_text(book(400))
+    arguments = ("speak", tmp_path / "book.txt", "--out", tmp_path / "out")
+    process = start(service, *arguments)
+    eventually(lambda: list((tmp_path / "out").glob(".book.parts/*.wav")))
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    done = run(service, *arguments)
+    assert done.returncode == 0, done.stderr
+    timing = json.loads((tmp_path / "out" / "book.json").read_text())
+    said = " ".join(span["text"] for span in timing["spans"])
+    assert [f"sentence number {n} of" in said for n in range(400)] == [True] * 400
+    assert all(a["end"] <= b["start"] + 0.001 for a, b in itertools.pairwise(timing["spans"]))
+    with wave.open(str(tmp_path / "out" / "book.wav")) as file:
+        seconds = file.getnframes() / file.getframerate()
+    assert seconds == pytest.approx(timing["duration"], abs=0.01)
+    assert timing["spans"][-1]["end"] == pytest.approx(seconds, abs=0.01)
+    heard = [call for call in calls(model) if call.startswith("say This is sentence")]
+    assert len(heard) == len(set(heard))
+    before = len(calls(model))
+    assert run(service, *arguments).returncode == 0
+    assert len(calls(model)) == before
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"book.wav", "book.json", "voxqueue-report.jsonl"}
+
+    chapters = run(service, *arguments, "--chapters")
+    assert chapters.returncode == 0, chapters.stderr
+    assert {path.name for path in (tmp_path / "out").glob("book-*.wav")} == {
+        "book-001.wav",
+        "book-002.wav",
+    }
+
+
+def test_texts_that_cannot_be_spoken_hurt_no_other(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("Good morning.")
+    (tmp_path / "empty.txt").write_text(" * * * ")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "raise.txt").write_text("RAISE")
+    names = [tmp_path / f"{name}.txt" for name in ("empty", "latin", "raise", "none", "good")]
+    done = run(service, "speak", *names, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    status = [entry["status"] for entry in report(tmp_path / "out").values()]
+    assert sorted(status) == ["done", "failed", "failed", "failed", "failed"]
+    assert (tmp_path / "out" / "good.wav").exists()

@@ -49,11 +49,11 @@ def test_a_second_worker_does_only_the_rest(tmp_path: Path, speech: bytes) -> No
         worker = house.start_worker()
         front = house.start_front()
         job = job_id(front.hear(speech))
-        eventually(lambda: house.job(job).progress >= 0.4, seconds=240)
+        eventually(lambda: house.job(job).progress >= 0.4, seconds=500)
         worker.kill()
         kept = {number for number, _ in house.windows(job)}
         worker = house.start_worker()
-        done = house.wait(job, 240)
+        done = house.wait(job, 500)
         assert (done.state, done.attempt) == (JobState.SUCCEEDED, 2)
         by_attempt = {1: set(), 2: set()}
         for number, attempt in house.windows(job):
@@ -61,6 +61,6 @@ def test_a_second_worker_does_only_the_rest(tmp_path: Path, speech: bytes) -> No
         assert by_attempt[1] == kept
         assert min(by_attempt[2]) == max(kept) + 1
         undisturbed = job_id(front.hear(speech))
-        assert house.wait(undisturbed, 240).attempt == 1
+        assert house.wait(undisturbed, 500).attempt == 1
         assert result(house, job) == result(house, undisturbed)
         assert result(house, job).lower().count("ask not") >= 20
