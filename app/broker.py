@@ -6,6 +6,7 @@ harm. Tasks are sent by name, so that the front door never imports worker code.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -26,6 +27,8 @@ TASKS = {
 VISIBILITY_SECONDS = 86_400
 RESTORE_SECONDS = 100  # s between two looks for messages that nobody acknowledged in that time
 CHANNEL = "jobs"
+TEXT_PIECES = 65_536  # of one job that are kept; who is further behind is told so
+TEXT_SECONDS = 3_600  # s that they are kept after the last one
 
 
 class BrokerDown(RuntimeError):
@@ -122,16 +125,44 @@ def redis_url(broker_url: str) -> str:
     return broker_url.replace("redis+socket://", "unix://", 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Of a job's text while it is made; each attempt tells it from the start."""
+
+    attempt: int
+    number: int
+    """Counts up from 0, which is empty and says that the attempt tells its text at all."""
+    text: str
+
+
+def text_key(prefix: str, job_id: str) -> str:
+    """Of the stream of a job's pieces: entry ``<attempt>-<number>`` has the field ``text``.
+
+    The server takes no entry below the last one, so an attempt that was overtaken falls silent.
+    """
+    return f"{prefix}text:{job_id}"
+
+
 class Announcer:
-    """Tells waiting front doors that a job has reached its final state: a hint, never the truth."""
+    """Tells waiting front doors how jobs get on: hints, never the truth."""
 
     def __init__(self, broker_url: str, prefix: str) -> None:
         self._redis = redis.Redis.from_url(
             redis_url(broker_url), socket_timeout=2, socket_connect_timeout=2
         )
         self._channel = prefix + CHANNEL
+        self._prefix = prefix
+
+    def tell(self, job_id: str, piece: Piece) -> None:
+        """Append to the job's text. Raises redis.RedisError."""
+        key, entry = text_key(self._prefix, job_id), f"{piece.attempt}-{piece.number}"
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.xadd(key, {"text": piece.text}, id=entry, maxlen=TEXT_PIECES)
+            pipe.expire(key, TEXT_SECONDS)
+            pipe.execute()
 
     def announce(self, job_id: str) -> None:
+        """The job has reached its final state."""
         try:
             self._redis.publish(self._channel, job_id)
         except redis.RedisError:

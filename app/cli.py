@@ -17,6 +17,7 @@ from app.access import Unguarded, require_guard
 from app.cli_inspect import inspect
 from app.cli_keys import keys_app
 from app.cli_models import models_app
+from app.cli_speak import speak
 from app.cli_transcribe import transcribe
 from app.db.engine import Database
 from app.db.schema import SchemaError, migrate, require_current
@@ -38,6 +39,7 @@ cli.add_typer(models_app, name="models")
 cli.add_typer(keys_app, name="keys")
 cli.command()(inspect)
 cli.command()(transcribe)
+cli.command()(speak)
 
 NoAuth = Annotated[
     bool, typer.Option("--insecure-no-auth", help="Ask nobody for an API key, on any address.")
@@ -47,6 +49,9 @@ Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a fre
 DataDir = Annotated[Path | None, typer.Option(help="Directory of rows, blobs and broker.")]
 SttModel = Annotated[str | None, typer.Option(help="Catalogue name or directory; '' for none.")]
 TtsModel = Annotated[str | None, typer.Option(help="Catalogue name or directory; '' for none.")]
+ChatModel = Annotated[
+    str | None, typer.Option(help="Directory of a chat model, which then transcribes first.")
+]
 Depth = Annotated[int | None, typer.Option(help="Callers that may wait behind those in flight.")]
 Timeout = Annotated[float | None, typer.Option(help="Seconds until a waiting caller gets a 504.")]
 
@@ -59,6 +64,7 @@ def serve_command(
     data_dir: DataDir = None,
     stt_model: SttModel = None,
     tts_model: TtsModel = None,
+    chat_model: ChatModel = None,
     audio_queue_depth: Depth = None,
     audio_request_timeout_seconds: Timeout = None,
     split_workers: Annotated[
@@ -73,6 +79,7 @@ def serve_command(
         data_dir=data_dir,
         stt_model=stt_model,
         tts_model=tts_model,
+        chat_model=chat_model,
         audio_queue_depth=audio_queue_depth,
         audio_request_timeout_seconds=audio_request_timeout_seconds,
         auth="off" if insecure_no_auth else None,
@@ -107,12 +114,15 @@ def worker(
     data_dir: DataDir = None,
     stt_model: SttModel = None,
     tts_model: TtsModel = None,
+    chat_model: ChatModel = None,
 ) -> None:
     """Run a worker alone; it owns the models of the given kinds."""
     unknown = set(kinds.split(",")) - set(Capability)
     if unknown:
         _fail(f"--kinds: {', '.join(sorted(unknown))} is not one of stt, tts")
-    settings = Settings().with_changes(data_dir=data_dir, stt_model=stt_model, tts_model=tts_model)
+    settings = Settings().with_changes(
+        data_dir=data_dir, stt_model=stt_model, tts_model=tts_model, chat_model=chat_model
+    )
     _become(settings, "tasks.worker", "--kinds", kinds)
 
 

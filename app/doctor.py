@@ -91,7 +91,7 @@ def _backend(_settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
-    names = [name for kind in Capability if (name := configured(settings, kind))]
+    names = [name for kind in Capability for name in configured(settings, kind)]
     for name in names:
         path = checkpoint_path(name)
         if name in catalogue() and (wrong := differences(path, entry(name))):

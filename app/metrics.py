@@ -21,6 +21,8 @@ from app.clock import now
 from app.db import counts, queries
 from app.db.counts import Finished
 from app.db.engine import Database
+from app.db.records import Worker
+from app.preprocess_metrics import PreprocessMetrics
 from app.settings import Settings
 from app.states import Capability, JobState
 
@@ -50,6 +52,7 @@ class Metrics:
             registry=self.registry,
         )
         self._jobs = Jobs(self.registry)
+        self._preprocess = PreprocessMetrics()
         self._counted_until = now()
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -62,10 +65,13 @@ class Metrics:
         try:
             with database.reading() as connection:
                 self._count_finished(connection)
-                snapshot.register(Snapshot(connection, settings))
+                live = _live_workers(connection, settings)
+                snapshot.register(Snapshot(connection, settings, live))
+                self._preprocess.update(live)
         except SQLAlchemyError as error:
             log.warning("metrics_incomplete", error=str(error))
-        return generate_latest(self.registry) + generate_latest(snapshot)
+        own = generate_latest(self.registry) + generate_latest(snapshot)
+        return own + self._preprocess.render()
 
     def _count_finished(self, connection: Connection) -> None:
         until = now() - timedelta(seconds=SETTLED_SECONDS)
@@ -132,11 +138,11 @@ class Jobs:
 class Snapshot(Collector):
     """How things stand at this moment; read at once, since the connection is only lent."""
 
-    def __init__(self, connection: Connection, settings: Settings) -> None:
+    def __init__(self, connection: Connection, settings: Settings, live: list[Worker]) -> None:
         moment = now()
         self._families = [
             *_queues(connection, moment),
-            *_workers(connection, moment, settings),
+            *_workers(live),
             _lease(connection, moment, settings),
             _deliveries(connection),
         ]
@@ -159,10 +165,12 @@ def _queues(connection: Connection, moment: datetime) -> Iterator[Metric]:
     yield age
 
 
-def _workers(connection: Connection, moment: datetime, settings: Settings) -> Iterator[Metric]:
-    live = queries.live_workers(
-        connection, moment - timedelta(seconds=settings.worker_stale_seconds)
-    )
+def _live_workers(connection: Connection, settings: Settings) -> list[Worker]:
+    after = now() - timedelta(seconds=settings.worker_stale_seconds)
+    return queries.live_workers(connection, after)
+
+
+def _workers(live: list[Worker]) -> Iterator[Metric]:
     count = GaugeMetricFamily("voxqueue_workers", "Live workers.", labels=["capability"])
     for capability in Capability:
         count.add_metric([capability], sum(worker.offers(capability) for worker in live))

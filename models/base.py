@@ -7,7 +7,7 @@ stop between any two calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from models.transcript import WindowTranscript
+from models.transcript import Transcript, WindowTranscript
 
 Samples = NDArray[np.float32]
 """Mono waveform, shape (frames,), values in [-1, 1]."""
@@ -44,6 +44,18 @@ class NotSupported(ModelError):
     """The provider does not offer this capability."""
 
 
+class GivenUp(ModelError):
+    """The work was stopped because ``TranscribeOptions.cancelled`` said so."""
+
+
+def ignore(_piece: str) -> None:
+    """Of text that nobody follows."""
+
+
+def never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscribeOptions:
     language: str | None = None
@@ -54,6 +66,11 @@ class TranscribeOptions:
     prompt: str | None = None
     temperature: float = 0.0
     max_tokens: int | None = None
+    on_text: Callable[[str], None] = ignore
+    """Given each visible piece, never an empty one, as soon as a model with ``streams`` has it, on
+    the model's thread: the pieces are the answer's text. What it raises ends the call."""
+    cancelled: Callable[[], bool] = never
+    """Asked often while audio is prepared, from any thread; a yes ends the call in GivenUp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +90,10 @@ class ModelInfo:
     """``whisper``, ``kokoro``, ..."""
     capabilities: frozenset[Capability]
     multilingual: bool = True
+    translates: bool = True
+    """Whether a model that hears also takes the task ``translate``."""
+    streams: bool = False
+    """Whether it calls ``TranscribeOptions.on_text``."""
     voices: tuple[str, ...] = ()
     revision: str = ""
     """Content hash of the checkpoint: the same revision gives the same answer."""
@@ -107,4 +128,25 @@ class SpeechProvider(Protocol):
         self, utterances: Sequence[Utterance], *, voice: str | None, speed: float
     ) -> list[Samples]:
         """Say each utterance; an unknown or unsafe voice name means the default voice."""
+        ...
+
+
+@runtime_checkable
+class RecordingProvider(Protocol):
+    """A model with a decoder of its own: it also takes a recording as it came in."""
+
+    def transcribe_recording(self, data: bytes, options: TranscribeOptions) -> Transcript:
+        """Transcribe the whole, unless it breaks the model's own bounds.
+
+        Raises NotSupported, InputRejected, GivenUp or ModelError.
+        """
+        ...
+
+
+@runtime_checkable
+class CountingProvider(Protocol):
+    """A model that prepares audio in the bounded stage of models/preprocess."""
+
+    def counts(self) -> dict[str, int]:
+        """What the stage has counted so far; from any thread."""
         ...

@@ -1,20 +1,21 @@
 """Chat models that hear, as speech providers: mlx-vlm's networks behind this project's boundary.
 
-Gemma 3n and Phi-4 Multimodal. Every window goes through the bounded stage of models/preprocess,
-whose thread prepares the next while the network answers the last; mlx-vlm, an optional extra,
-brings networks and sampling. A provider is used on the thread that loaded it.
+Gemma 3n and Phi-4 Multimodal; mlx-vlm, an optional extra, brings networks and sampling. All audio
+goes through the bounded stage of models/preprocess, whose thread prepares the next clip while the
+network answers the last. A recording that comes in encoded is one clip, decoded strictly and
+resampled as its family does it; the policy bounds it as a whole, so that 31 s are refused by Gemma
+3n and not cut into windows. Windows, of what no policy admits whole, are clips of at most 30 s.
+A provider is used on the thread that loaded it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from models.backend import mx
 from models.base import (
     Capability,
     CheckpointError,
+    GivenUp,
     InputRejected,
     ModelInfo,
     NotSupported,
@@ -30,11 +32,13 @@ from models.base import (
     TranscribeOptions,
     Utterance,
 )
+from models.chat_network import load_network, max_positions, revision
 from models.chat_prompt import ChatPrompt, read_json
 from models.preprocess.batch import NormalizedClip, WaveformBatch
-from models.preprocess.cancellation import Cancelled
+from models.preprocess.cancellation import Cancelled, PreprocessingCancelled
 from models.preprocess.errors import WaveformError
 from models.preprocess.features import gemma3n, phi4mm
+from models.preprocess.features.errors import FeatureCancelled
 from models.preprocess.frames import GEMMA3N_SOFT_TOKENS, phi4mm_tokens
 from models.preprocess.metrics import AudioMetrics, Rejection
 from models.preprocess.placeholders import Medium, expand, splice
@@ -44,6 +48,7 @@ from models.preprocess.source import EncodedClip, SourceKind
 from models.preprocess.stage import (
     TOKEN_BYTES,
     HostStage,
+    NotAdmitted,
     Prefill,
     Prepared,
     Rejected,
@@ -51,24 +56,25 @@ from models.preprocess.stage import (
     StageLimits,
 )
 from models.preprocess.wav import float_wav
-from models.transcript import Usage, WindowTranscript
+from models.transcript import Transcript, Usage, WindowTranscript
 
 Config = dict[str, Any]
 
 WINDOW_SECONDS = 30
 WINDOW_BYTES = 8 << 20  # 30 s as samples twice over, or as features and ids
 AHEAD = 2  # windows prepared before their turn: what the stage's results hold
-MAX_POSITIONS = 32_768  # where config.json names no other
 MAX_TOKENS = 1_024  # of the answer to one window, where the caller names none
 MODEL_TYPES = {
     "gemma3n": Family.GEMMA3N,
     "phi4mm": Family.PHI4MM,
     "phi4_multimodal": Family.PHI4MM,
 }
-_FAULTS = (Rejection.WAVEFORM, Rejection.FEATURE, Rejection.CONTEXT_LIMIT)  # of the audio itself
-_GROUPS = ("text", "vision", "audio")
-_SEEING = {"vision_tower", "mm_projector"}  # parts that never run here
-_SEEN_WEIGHTS = re.compile(r"vision_tower\.|mm_projector\.|\.image_embed\.")
+_FAULTS = (  # of the audio itself; one request at a time fits into any memory that is shared
+    Rejection.WAVEFORM,
+    Rejection.FEATURE,
+    Rejection.CONTEXT_LIMIT,
+    Rejection.MEMORY_LIMIT,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +112,13 @@ def load(path: Path, name: str) -> ChatAudioProvider:
         name=name,
         family=family,
         capabilities=frozenset({Capability.STT}),
-        revision=_revision(path),
+        translates=False,
+        streams=True,
+        revision=revision(path),
         details={"policy": policy.source},
     )
     chat = ChatPrompt(path)
-    return ChatAudioProvider(info, _network(path), chat, config=config, policy=policy)
+    return ChatAudioProvider(info, load_network(path), chat, config=config, policy=policy)
 
 
 class ChatAudioProvider:
@@ -130,27 +138,46 @@ class ChatAudioProvider:
         self.metrics = AudioMetrics()
         self._network, self._prompt, self._config = network, prompt, config
         self._ear = EARS[policy.family]
-        limits = StageLimits(max_prefill=_positions(config))
-        self._stage = HostStage(_for_windows(policy), self._prefill, limits, self.metrics)
+        self._positions = max_positions(config)
+        # Of the two stages one is in use at a time, so that each may count for itself.
+        limits = StageLimits(max_prefill=self._positions)
+        self._recordings = HostStage(policy, self._prefill, limits, self.metrics)
+        self._windows = HostStage(_for_windows(policy), self._prefill, limits, self.metrics)
 
     def transcribe(
         self, windows: Sequence[Samples], options: TranscribeOptions
     ) -> list[WindowTranscript]:
         self._check(windows, options)
         heard = [self._audible(window) for window in windows]
-        nothing = WindowTranscript(text="", language=options.language or "")
-        with closing(self._prepared(list(compress(windows, heard)), options)) as prepared:
-            return [self._answer(next(prepared), options) if able else nothing for able in heard]
+        clips = map(_clip, compress(windows, heard))
+        with closing(self._prepared(self._windows, clips, options)) as prepared:
+            return [
+                self._answer(next(prepared).prefill, options) if able else _nothing(options)
+                for able in heard
+            ]
 
-    def stream(self, window: Samples, options: TranscribeOptions) -> Iterator[str]:
-        """The same text, piece by piece as it is generated."""
-        self._check([window], options)
-        if self._audible(window):
-            (prefill,) = self._prepared([window], options)
-            yield from self._prompt.visible(self._tokens(prefill, options))
+    def transcribe_recording(self, data: bytes, options: TranscribeOptions) -> Transcript:
+        """One clip through the boundary, under the checkpoint's whole policy."""
+        self._check([], options)
+        clip = EncodedClip(data=data, kind=SourceKind.SERVER_INLINE, placeholder_ordinal=1)
+        with closing(self._prepared(self._recordings, [clip], options)) as prepared:
+            heard = next(prepared)
+        able = heard.batch.estimated_frames
+        answer = self._answer(heard.prefill, options) if able else _nothing(options)
+        return Transcript(
+            text=answer.text,
+            language=answer.language,
+            duration=heard.batch.total_source_duration_micros / 1_000_000,
+            model=self.info.name,
+            usage=answer.usage,
+        )
+
+    def counts(self) -> dict[str, int]:
+        return self.metrics.counts()
 
     def close(self) -> None:
-        self._stage.close()
+        self._windows.close()
+        self._recordings.close()
 
     def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
         raise NotSupported(f"{self.info.name} does not speak")
@@ -177,9 +204,9 @@ class ChatAudioProvider:
         return len(window) >= self._ear.min_samples
 
     def _prepared(
-        self, windows: Sequence[Samples], options: TranscribeOptions
-    ) -> Generator[Prefill, None, None]:
-        """In order; the next window is prepared while the caller works on the last."""
+        self, stage: HostStage, clips: Iterable[EncodedClip], options: TranscribeOptions
+    ) -> Generator[Prepared, None, None]:
+        """In order; the next clip is prepared while the caller works on the last."""
         pieces = self._prompt.pieces(options.prompt, options.language)
         placeholder = self._ear.placeholder(self._config)
         ids = splice(
@@ -187,27 +214,22 @@ class ChatAudioProvider:
         )
         waiting = 0
         try:
-            for window in windows:
-                self._stage.try_submit(Request(clips=(_clip(window),), token_ids=tuple(ids)))
+            for clip in clips:
+                with _refusing():
+                    request = Request(
+                        clips=(clip,), token_ids=tuple(ids), cancelled=options.cancelled
+                    )
+                    stage.try_submit(request)
                 waiting += 1
                 if waiting > AHEAD:
                     waiting -= 1
-                    yield self._take()
+                    yield _take(stage)
             while waiting:
                 waiting -= 1
-                yield self._take()
+                yield _take(stage)
         finally:
             for _ in range(waiting):  # of a call that failed: not the next one's
-                self._stage.take().close()
-
-    def _take(self) -> Prefill:
-        with self._stage.take() as outcome:
-            if isinstance(outcome, Prepared):
-                return outcome.prefill
-            error = outcome.error
-            if isinstance(error, Rejected) and error.reason in _FAULTS:
-                raise InputRejected(str(error)) from error
-            raise error
+                stage.take().close()
 
     def _prefill(self, request: Request, batch: WaveformBatch) -> Prefill:
         """On the stage's thread, where there is no MLX: plain arrays only."""
@@ -219,9 +241,13 @@ class ChatAudioProvider:
         return Prefill(positions=len(ids), host_bytes=size, payload=prompt)
 
     def _answer(self, prefill: Prefill, options: TranscribeOptions) -> WindowTranscript:
-        tokens = list(self._tokens(prefill, options))
+        tokens: list[int] = []
+        said: list[str] = []
+        for piece in self._prompt.visible(_kept(self._tokens(prefill, options), tokens)):
+            said.append(piece)
+            options.on_text(piece)
         return WindowTranscript(
-            text="".join(self._prompt.visible(iter(tokens))),
+            text="".join(said),
             language=options.language or "",
             usage=Usage(input_tokens=prefill.positions, output_tokens=len(tokens)),
         )
@@ -230,19 +256,52 @@ class ChatAudioProvider:
         from mlx_vlm.generate import generate_step
 
         prompt: Heard = prefill.payload
+        wanted = MAX_TOKENS if options.max_tokens is None else options.max_tokens
         steps = generate_step(
             mx.array([prompt.ids]),
             self._network,
             None,
             None,
-            max_tokens=MAX_TOKENS if options.max_tokens is None else options.max_tokens,
+            max_tokens=min(wanted, self._positions - prefill.positions),
             temperature=options.temperature,
             **{name: mx.array(array) for name, array in prompt.audio.items()},
         )
         for token, _ in steps:
+            if options.cancelled():
+                raise GivenUp("the answer was given up")
             if token in self._prompt.stop:
                 return
             yield int(token)
+
+
+def _kept(tokens: Iterator[int], kept: list[int]) -> Iterator[int]:
+    for token in tokens:
+        kept.append(token)
+        yield token
+
+
+def _nothing(options: TranscribeOptions) -> WindowTranscript:
+    return WindowTranscript(text="", language=options.language or "")
+
+
+def _take(stage: HostStage) -> Prepared:
+    with stage.take() as outcome, _refusing():
+        if isinstance(outcome, Prepared):
+            return outcome
+        raise outcome.error
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What the stage says, told apart: the audio's fault, a cancellation, or the model's own."""
+    try:
+        yield
+    except (PreprocessingCancelled, FeatureCancelled, NotAdmitted) as error:
+        raise GivenUp(str(error)) from error
+    except Rejected as error:
+        if error.reason in _FAULTS:
+            raise InputRejected(str(error)) from error
+        raise
 
 
 def _gemma3n(config: Config, clip: NormalizedClip, cancelled: Cancelled) -> Heard:
@@ -303,59 +362,3 @@ def _for_windows(policy: AudioPolicy) -> AudioPolicy:
 def _clip(window: Samples) -> EncodedClip:
     data = float_wav(window, SAMPLE_RATE)
     return EncodedClip(data=data, kind=SourceKind.SERVER_INLINE, placeholder_ordinal=1)
-
-
-def _positions(config: Config) -> int:
-    """The longest prompt and answer, in tokens."""
-    for holder in (config.get("text_config") or {}, config):
-        if "max_position_embeddings" in holder:
-            return int(holder["max_position_embeddings"])
-    return MAX_POSITIONS
-
-
-def _network(path: Path) -> Any:
-    """mlx-vlm's network without its eyes, which hold gigabytes and never see anything here."""
-    try:
-        from mlx_vlm import utils
-    except ImportError as error:
-        reason = "chat models need the extra: pip install 'voxqueue[chat]'"
-        raise CheckpointError(f"{path}: {reason} ({error})") from error
-    try:
-        config = utils.load_config(path)
-        parts, _ = utils.get_model_and_args(config)
-        for group in _GROUPS:
-            config.setdefault(f"{group}_config", {})
-        settings = utils.update_module_configs(
-            parts.ModelConfig.from_dict(config), parts, config, _GROUPS
-        )
-        network = parts.Model(settings)
-        for name in _SEEING & network.keys():
-            setattr(network, name, None)
-        weights = _heard(path)
-        for part in (network, network.language_model, getattr(network, "audio_tower", None)):
-            weights = utils.sanitize_weights(part, weights)
-        utils.load_model_weights(network, config, weights, path)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path}: {error!r}") from error
-    return network
-
-
-def _heard(path: Path) -> dict[str, mx.array]:
-    """The weights of all shards, read when they are used; not those of the eyes."""
-    weights: dict[str, mx.array] = {}
-    for file in sorted(path.glob("*.safetensors")):
-        weights |= cast("dict[str, mx.array]", mx.load(str(file)))
-    if not weights:
-        raise CheckpointError(f"{path} holds no .safetensors file")
-    return {name: value for name, value in weights.items() if not _SEEN_WEIGHTS.search(name)}
-
-
-def _revision(path: Path) -> str:
-    """A hash of the small files, and of the weight files' names and sizes."""
-    digest = hashlib.sha256()
-    for file in sorted(path.iterdir()):
-        if file.suffix in (".json", ".jinja"):
-            digest.update(file.name.encode() + file.read_bytes())
-        elif file.suffix == ".safetensors":
-            digest.update(f"{file.name} {file.stat().st_size}".encode())
-    return digest.hexdigest()

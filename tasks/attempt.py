@@ -19,6 +19,7 @@ from app.jobs.services import Services
 from app.states import Capability, Lane
 
 RETRY_SECONDS = 0.5  # s between two tries of a database that is away or locked
+ASK_SECONDS = 1.0  # s between two looks, from within one step, for a reason to stop
 
 Result = TypeVar("Result")
 
@@ -55,6 +56,7 @@ class Attempt:
     """Seconds by stage, kept with the job."""
     stepped: float = field(default_factory=time.monotonic)
     """When the work was last seen to go on."""
+    _stopped: bool = False
 
     @property
     def number(self) -> int:
@@ -82,6 +84,26 @@ class Attempt:
             raise Cancelled
         if self.draining.is_set() or (finished and self._must_make_room()):
             raise HandBack
+
+    def must_stop(self) -> bool:
+        """Within a step: whether the next checkpoint ends the attempt.
+
+        Asked often, from any thread; the database is asked at most every ``ASK_SECONDS``.
+        """
+        if self.draining.is_set():
+            return True
+        if self.still_seconds > ASK_SECONDS:
+            self.stepped = time.monotonic()
+            self._stopped = self._is_unwanted()
+        return self._stopped
+
+    def _is_unwanted(self) -> bool:
+        try:
+            with self.services.database.reading() as connection:
+                job = queries.get_job(connection, self.job.id)
+        except (OperationalError, InterfaceError):
+            return False  # the checkpoint after the step is more patient
+        return job is None or job.attempt != self.number or job.cancel_requested
 
     def patiently(self, action: Callable[[], Result]) -> Result:
         """Repeat a database action while the database is away, for as long as the lease lasts."""

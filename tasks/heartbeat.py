@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from dataclasses import replace
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -44,9 +45,11 @@ class Heartbeat(threading.Thread):
             self._end_stuck(attempt)
             return
         with self._runner.services.database.writing() as connection:
-            worker = self._runner.worker
-            if not queries.beat(connection, worker.id, now(), memory=worker.memory):
-                queries.put_worker(connection, worker.seen(now()))
+            worker = replace(
+                self._runner.worker, seen_at=now(), audio_counts=self._runner.audio_counts()
+            )
+            if not queries.beat(connection, worker):
+                queries.put_worker(connection, worker)
         if attempt:
             attempt.renew()
 

@@ -19,7 +19,9 @@ from models.base import ModelInfo
 from tasks.attempt import Attempt, Stop
 
 WAIT_SECONDS = 5.0  # before it is looked again whether the twin has finished
-NOT_ASKED = frozenset({"force", "response_format"})  # options that do not change the stored result
+NOT_ASKED = frozenset(
+    {"force", "response_format", "stream"}
+)  # options that do not change the stored result
 
 log = structlog.get_logger()
 

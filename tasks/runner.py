@@ -7,7 +7,7 @@ attempt that has lost its lease cannot write over a later one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.db import retention
 from app.db.records import Worker
-from app.errors import ServiceError
+from app.errors import KindNotLoaded, ServiceError
 from app.jobs import lifecycle
 from app.jobs.errors import (
     DATABASE_FAILED,
@@ -29,7 +29,7 @@ from app.jobs.errors import (
 from app.jobs.services import Services
 from app.states import Capability, Kind
 from app.storage import StorageError, StoredBlob
-from models.base import InputRejected, SpeechProvider
+from models.base import CountingProvider, InputRejected, SpeechProvider
 from tasks import recall
 from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost
 from tasks.synthesize import synthesize
@@ -49,7 +49,7 @@ log = structlog.get_logger()
 class Runner:
     services: Services
     worker: Worker
-    providers: dict[Capability, SpeechProvider]
+    providers: dict[Kind, SpeechProvider]
     draining: threading.Event
     current: Attempt | None = None
     """Read by the heartbeat thread, which renews its lease."""
@@ -66,7 +66,7 @@ class Runner:
             attempt = self.current = Attempt(
                 services=self.services,
                 job=job,
-                capabilities=tuple(self.providers),
+                capabilities=capabilities(self.providers),
                 draining=self.draining,
             )
             try:
@@ -103,12 +103,25 @@ class Runner:
             self._fail(attempt, _failed(error))
 
     def _work(self, attempt: Attempt) -> StoredBlob:
-        provider = self.providers[attempt.job.capability]
+        provider = self._provider(attempt.job.kind)
         found = recall.recall(attempt, provider.info)
         return found or BODIES[attempt.job.kind](attempt, provider)
 
+    def _provider(self, kind: Kind) -> SpeechProvider:
+        try:
+            return self.providers[kind]
+        except KeyError:  # the front door saw another worker, whose models are not this one's
+            raise KindNotLoaded(f"audio model kind not loaded: {kind.capability}") from None
+
+    def audio_counts(self) -> dict[str, int] | None:
+        """What the waveform boundary has counted, if a model has one."""
+        for provider in self.providers.values():
+            if isinstance(provider, CountingProvider):
+                return provider.counts()
+        return None
+
     def _succeed(self, attempt: Attempt, blob: StoredBlob) -> None:
-        model = self.providers[attempt.job.capability].info
+        model = self._provider(attempt.job.kind).info
         done = attempt.patiently(
             lambda: lifecycle.succeed(
                 self.services,
@@ -151,6 +164,11 @@ class Runner:
         moved = attempt.patiently(lambda: lifecycle.hand_back(self.services, attempt.job))
         if moved:
             log.info("job_handed_back", attempt=attempt.number, state=moved.state)
+
+
+def capabilities(providers: Iterable[Kind]) -> tuple[Capability, ...]:
+    """What a worker with models for these kinds offers, each once, in order."""
+    return tuple(dict.fromkeys(kind.capability for kind in providers))
 
 
 def _rejected(error: InputRejected) -> JobError:

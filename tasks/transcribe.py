@@ -1,7 +1,9 @@
 """Speech to text: decode by blocks, cut into windows, a batch of windows in each model call.
 
 A long recording keeps its finished windows in the database, so that a later attempt does only the
-rest. A short one is a single model call and keeps none.
+rest. A short one is a single model call and keeps none. A model that decodes by itself gets the
+recording of a waiting caller whole, as it came in, and answers for its bounds; the bulk lane's are
+longer and in more containers than any such model takes, so those are cut into windows for it too.
 """
 
 from __future__ import annotations
@@ -16,15 +18,22 @@ from time import perf_counter
 from typing import Any, BinaryIO
 
 from app.audio import decode
-from app.audio.windows import Window, plan, stitch
+from app.audio.windows import Window, join, plan, stitch
 from app.db import queries
 from app.db.records import WindowRow
 from app.errors import Gone
-from app.states import Kind
+from app.states import Kind, Lane
 from app.storage import BlobStore, StoredBlob, keys
-from models.base import ModelInfo, SpeechProvider, TranscribeOptions
+from models.base import (
+    GivenUp,
+    ModelInfo,
+    RecordingProvider,
+    SpeechProvider,
+    TranscribeOptions,
+)
 from models.transcript import Transcript, WindowTranscript
 from tasks.attempt import Attempt
+from tasks.telling import Telling
 
 MODEL_CHARACTERS = 300  # of a model's name and revision
 
@@ -34,11 +43,11 @@ Heard = tuple[Window, WindowTranscript]
 def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
     """The transcript of the job's recording, stored as JSON."""
     job, services = attempt.job, attempt.services
-    limit = services.settings.max_seconds(job.lane)
     with _opened(services.store, job.input_key) as file:
-        blocks = decode.blocks(file, rate=provider.sample_rate, max_seconds=limit)
-        windows = plan(blocks, rate=provider.sample_rate, max_seconds=provider.window_seconds)
-        transcript = _hear(attempt, provider, windows)
+        if isinstance(provider, RecordingProvider) and job.lane is Lane.INTERACTIVE:
+            transcript = _hear_recording(attempt, provider, provider.info, file.read())
+        else:
+            transcript = _hear_file(attempt, provider, file)
     text = json.dumps(transcript.to_json(), ensure_ascii=False).encode()
     key = keys.transcript(job.id, attempt.number)
     return services.store.put(
@@ -55,18 +64,51 @@ def _opened(store: BlobStore, key: str | None) -> Iterator[BinaryIO]:
         raise Gone("The recording has been deleted.") from error
 
 
+def _hear_recording(
+    attempt: Attempt, provider: RecordingProvider, info: ModelInfo, data: bytes
+) -> Transcript:
+    telling = Telling(attempt, streams=info.streams)
+    options = replace(_options(attempt, info), on_text=telling.add)
+    with _model_call(attempt):
+        transcript = provider.transcribe_recording(data, options)
+    attempt.metrics["audio_seconds"] = transcript.duration
+    return transcript
+
+
+def _hear_file(attempt: Attempt, provider: SpeechProvider, file: BinaryIO) -> Transcript:
+    limit = attempt.services.settings.max_seconds(attempt.job.lane)
+    blocks = decode.blocks(file, rate=provider.sample_rate, max_seconds=limit)
+    windows = plan(blocks, rate=provider.sample_rate, max_seconds=provider.window_seconds)
+    return _hear(attempt, provider, windows)
+
+
+@contextmanager
+def _model_call(attempt: Attempt) -> Iterator[None]:
+    started = perf_counter()
+    try:
+        yield
+    except GivenUp:
+        attempt.checkpoint(attempt.job.progress)  # raises the reason
+        raise
+    finally:
+        _add(attempt, "model_seconds", perf_counter() - started)
+
+
 def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window]) -> Transcript:
     """Transcribe batch by batch, with a checkpoint between two batches."""
     rate, options = provider.sample_rate, _options(attempt, provider.info)
     batches = _batches(_timed(windows, attempt), attempt.services.settings.window_batch)
     kept = _kept(attempt, provider)
     parts: list[tuple[float, WindowTranscript]] = []
+    telling = Telling(attempt, streams=provider.info.streams)
     end = 0
     batch = next(batches, [])
     while batch:
         following = next(batches, [])
         heard = _hear_batch(attempt, provider, batch, options, kept)
         parts += [(window.start / rate, text) for window, text in heard]
+        if telling.open:
+            telling.reach(join([text for _, text in parts]))
         options = replace(options, language=options.language or parts[0][1].language)
         end = batch[-1].end
         new = [_row(provider, *item) for item in heard if item[0].number not in kept]
@@ -90,9 +132,8 @@ def _hear_batch(
         if window.number in kept and not _fits(kept[window.number], window):
             del kept[window.number]  # other settings cut the recording elsewhere
     new = [window for window in batch if window.number not in kept]
-    started = perf_counter()
-    texts = provider.transcribe([window.samples for window in new], options) if new else []
-    _add(attempt, "model_seconds", perf_counter() - started)
+    with _model_call(attempt):
+        texts = provider.transcribe([window.samples for window in new], options) if new else []
     heard = {window.number: text for window, text in zip(new, texts, strict=True)}
     return [(window, heard.get(window.number) or _text(kept[window.number])) for window in batch]
 
@@ -106,6 +147,7 @@ def _options(attempt: Attempt, info: ModelInfo) -> TranscribeOptions:
         prompt=_prompt(given, info),
         temperature=given.get("temperature") or 0.0,
         max_tokens=given.get("max_tokens"),
+        cancelled=attempt.must_stop,
     )
 
 

@@ -25,33 +25,44 @@ from app.jobs.workers import configured
 from app.logs import set_up_logging
 from app.orphan import end_with_parent
 from app.settings import Settings
-from app.states import Capability
+from app.states import Capability, Kind
 from app.supervisor import RESTART_STATUS
 from models import registry
 from models.base import ModelError, SpeechProvider
 from tasks import memory, stopping
 from tasks.heartbeat import Heartbeat
 from tasks.pulse import Pulse
-from tasks.runner import Runner
+from tasks.runner import Runner, capabilities
 
 log = structlog.get_logger()
 
 
-def load_models(
-    settings: Settings, capabilities: Sequence[Capability]
-) -> dict[Capability, SpeechProvider]:
-    """The configured models that load; one that fails leaves its place empty."""
-    providers: dict[Capability, SpeechProvider] = {}
-    for capability in capabilities:
-        if name := configured(settings, capability):
-            try:
-                providers[capability] = registry.load(name)
-            except (ModelError, OSError) as error:
-                log.warning("model_not_loaded", capability=capability, model=name, error=str(error))
+def load_models(settings: Settings, wanted: Sequence[Capability]) -> dict[Kind, SpeechProvider]:
+    """For each kind of job the first of the configured models that loads and does it."""
+    providers: dict[Kind, SpeechProvider] = {}
+    for capability in wanted:
+        for name in configured(settings, capability):
+            if provider := _load(capability, name):
+                for kind in _kinds(capability, provider):
+                    providers.setdefault(kind, provider)
     return providers
 
 
-def describe(worker_id: str, state: str, providers: dict[Capability, SpeechProvider]) -> Worker:
+def _load(capability: Capability, name: str) -> SpeechProvider | None:
+    try:
+        return registry.load(name)
+    except (ModelError, OSError) as error:
+        log.warning("model_not_loaded", capability=capability, model=name, error=str(error))
+        return None
+
+
+def _kinds(capability: Capability, provider: SpeechProvider) -> list[Kind]:
+    """Of a model that is meant for this capability, whatever else it can do."""
+    model = _describe_model(provider)
+    return [kind for kind in Kind if kind.capability is capability and model.serves(kind)]
+
+
+def describe(worker_id: str, state: str, providers: dict[Kind, SpeechProvider]) -> Worker:
     moment = now()
     return Worker(
         id=worker_id,
@@ -60,7 +71,7 @@ def describe(worker_id: str, state: str, providers: dict[Capability, SpeechProvi
         state=state,
         started_at=moment,
         seen_at=moment,
-        models=tuple(_describe_model(provider) for provider in providers.values()),
+        models=tuple(dict.fromkeys(map(_describe_model, providers.values()))),
     )
 
 
@@ -73,10 +84,11 @@ def _describe_model(provider: SpeechProvider) -> LoadedModel:
         revision=info.revision,
         multilingual=info.multilingual,
         voices=info.voices,
+        translates=info.translates,
     )
 
 
-def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> None:
+def serve(services: Services, providers: dict[Kind, SpeechProvider]) -> None:
     """Run until SIGTERM; the job in hand is handed back at its next checkpoint."""
     worker = describe(new_id("wkr"), "ready", providers)
     worker = replace(worker, memory=memory.measure(services.settings.mlx_cache_bytes))
@@ -100,7 +112,7 @@ def serve(services: Services, providers: dict[Capability, SpeechProvider]) -> No
         services.celery.worker_main(
             [
                 "worker",
-                "--queues=" + ",".join(queue_names(list(providers))),
+                "--queues=" + ",".join(queue_names(list(capabilities(providers)))),
                 f"--hostname={worker.id}@{worker.host}",
                 "--loglevel=WARNING",
                 "--without-gossip",
@@ -134,9 +146,9 @@ def main() -> None:
     settings = Settings()
     set_up_logging(settings)
     end_with_parent()
-    capabilities = [Capability(kind) for kind in kinds.split(",")]
+    wanted = [Capability(kind) for kind in kinds.split(",")]
     with open_services(settings) as services:
-        providers = load_models(settings, capabilities)
+        providers = load_models(settings, wanted)
         if not providers:
             sys.exit("no model could be loaded: see the messages above")
         serve(services, providers)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from app.broker import Announcer, make_celery, queue_names
+from app.broker import Announcer, Piece, make_celery, queue_names
 from app.clock import new_id, now
 from app.db import queries
 from app.db.engine import Database
@@ -24,9 +24,13 @@ class Ear(Announcer):
 
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.told: list[tuple[str, Piece]] = []
 
     def announce(self, job_id: str) -> None:
         self.heard.append(job_id)
+
+    def tell(self, job_id: str, piece: Piece) -> None:
+        self.told.append((job_id, piece))
 
     def ping(self) -> None:
         pass

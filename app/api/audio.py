@@ -75,12 +75,14 @@ async def transcriptions(request: Request) -> Response:
             "prompt": fields.prompt(form.once("prompt")),
             "language": fields.language(form.once("language")),
             "timestamps": form.once("timestamps") == "true" or None,
+            "stream": form.once("stream") == "true" or None,
         }
         fields.transcription_format(form.once("response_format"))
-        streamed = form.once("stream") == "true"
         called = form.once("callback_url")
         submission = _submission(Kind.TRANSCRIPTION, options, form.file, called)
-        return await answer(request, submission, render.event_stream if streamed else render.event)
+        streamed = "stream" in submission.options
+        shown = render.event_stream if streamed else render.event
+        return await answer(request, submission, shown, streamed=streamed)
 
 
 @post(

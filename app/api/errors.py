@@ -29,18 +29,25 @@ log = structlog.get_logger()
 def error_response(
     body: dict[str, Any], status: int, headers: dict[str, str] | None = None
 ) -> JSONResponse:
+    return JSONResponse({"error": presentable(body)}, status_code=status, headers=headers)
+
+
+def presentable(body: dict[str, Any]) -> dict[str, Any]:
     message = _SURROGATES.sub("\ufffd", body["message"])[:MESSAGE_CHARACTERS]
-    return JSONResponse(
-        {"error": {**body, "message": message}}, status_code=status, headers=headers
-    )
+    return {**body, "message": message}
 
 
 def job_error_response(job: Job) -> JSONResponse:
     """The error that ended the job, with the status that a waiting caller gets."""
     if job.error is None:  # every move to a final state but "succeeded" sets it
         return error_response(ServiceError().body(), ServiceError.status)
-    body = {key: value for key, value in job.error.items() if key != "status"}
-    return error_response(body, job.error["status"])
+    return error_response(job_error_body(job), job.error["status"])
+
+
+def job_error_body(job: Job) -> dict[str, Any]:
+    """OpenAI's error object of a job that failed."""
+    error = job.error or ServiceError().body()
+    return {key: value for key, value in error.items() if key != "status"}
 
 
 def install(app: FastAPI) -> None:

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.api import blobs, render, views
-from app.api.answer import finished
 from app.api.context import Owner, ServicesDep
+from app.api.waiting import finished
 from app.db import queries
 from app.db.records import Job
 from app.errors import BadRequest, Conflict, Gone, NotFound

@@ -17,6 +17,8 @@ from app.storage import BlobStore, keys
 from models.transcript import Transcript
 
 CHUNK = 1 << 18  # bytes sent at a time
+# As a header and not as media_type, which would add a charset.
+EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 
 
 def event(services: Services, job: Job) -> Response:
@@ -24,11 +26,10 @@ def event(services: Services, job: Job) -> Response:
     return _response(formats.render_transcription(transcript(services, job)))
 
 
-def event_stream(services: Services, job: Job) -> Response:
-    frames = formats.transcription_events(transcript(services, job))
-    # As a header and not as media_type, which would add a charset.
-    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
-    return Response("".join(frames), headers=headers)
+def event_stream(services: Services, job: Job, *, even_empty: bool = True) -> Response:
+    """The whole text in one event; ``even_empty``: also when there is none."""
+    frames = formats.transcription_events(transcript(services, job), even_empty=even_empty)
+    return Response("".join(frames), headers=EVENT_STREAM)
 
 
 def translation(services: Services, job: Job) -> Response:

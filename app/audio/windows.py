@@ -107,7 +107,7 @@ def stitch(
         _segments(start, end, window) for (start, window), end in zip(parts, ends, strict=True)
     ]
     return Transcript(
-        text=_join([window for _, window in parts]),
+        text=join([window for _, window in parts]),
         language=next((w.language for _, w in parts if w.text.strip()), _first_language(parts)),
         duration=duration,
         task=task,
@@ -121,7 +121,8 @@ def _first_language(parts: Sequence[tuple[float, WindowTranscript]]) -> str:
     return parts[0][1].language if parts else ""
 
 
-def _join(windows: Sequence[WindowTranscript]) -> str:
+def join(windows: Sequence[WindowTranscript]) -> str:
+    """The text of consecutive windows; that of more windows starts with that of fewer."""
     text = ""
     for window in windows:
         piece = window.text.strip()

@@ -335,12 +335,14 @@ def put_worker(connection: Connection, worker: Worker) -> None:
     _upsert(connection, workers, {**asdict(worker)}, key="id")
 
 
-def beat(
-    connection: Connection, worker_id: str, now: datetime, *, memory: dict[str, int] | None = None
-) -> bool:
+def beat(connection: Connection, worker: Worker) -> bool:
     """False when the worker's row is gone: it was taken for dead."""
-    statement = update(workers).where(workers.c.id == worker_id)
-    return connection.execute(statement.values(seen_at=now, memory=memory)).rowcount == 1
+    statement = (
+        update(workers)
+        .where(workers.c.id == worker.id)
+        .values(seen_at=worker.seen_at, memory=worker.memory, audio_counts=worker.audio_counts)
+    )
+    return connection.execute(statement).rowcount == 1
 
 
 def delete_worker(connection: Connection, worker_id: str) -> None:

@@ -91,6 +91,12 @@ class LoadedModel:
     revision: str = ""
     multilingual: bool = True
     voices: tuple[str, ...] = ()
+    translates: bool = True
+    #: Whether a model that hears also does translations.
+
+    def serves(self, kind: Kind) -> bool:
+        able = self.translates or kind is not Kind.TRANSLATION
+        return able and kind.capability in self.capabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +111,17 @@ class Worker:
     models: tuple[LoadedModel, ...] = ()
     memory: dict[str, int] | None = None
     #: Bytes, by what holds them.
+    audio_counts: dict[str, int] | None = None
+    #: Of its models' waveform boundary, as models/preprocess/metrics names them.
 
     def seen(self, moment: datetime) -> Self:
         return replace(self, seen_at=moment)
 
     def offers(self, capability: Capability) -> bool:
         return any(capability in model.capabilities for model in self.models)
+
+    def serves(self, kind: Kind) -> bool:
+        return any(model.serves(kind) for model in self.models)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,6 +230,7 @@ workers = Table(
     Column("seen_at", UtcDateTime, nullable=False),
     Column("models", JSON, nullable=False),
     Column("memory", JSON(none_as_null=True)),
+    Column("audio_counts", JSON(none_as_null=True)),
     Index(None, "seen_at"),
 )
 

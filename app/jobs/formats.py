@@ -71,9 +71,10 @@ def error_event(error: dict[str, Any]) -> str:
     return _event({"error": error})
 
 
-def transcription_events(transcript: Transcript) -> Iterator[str]:
-    """The whole stream of a finished transcript: one delta, even an empty one."""
-    yield delta_event(transcript.text)
+def transcription_events(transcript: Transcript, *, even_empty: bool = True) -> Iterator[str]:
+    """The whole stream of a finished transcript: one delta, ``even_empty`` or only with text."""
+    if transcript.text or even_empty:
+        yield delta_event(transcript.text)
     yield done_event(transcript)
     yield DONE
 

@@ -33,9 +33,11 @@ def models(services: Services) -> list[LoadedModel]:
     return [found[name] for name in sorted(found)]
 
 
-def configured(settings: Settings, capability: Capability) -> str:
-    """The model that is meant to serve; empty when none is."""
-    return settings.stt_model if capability is Capability.STT else settings.tts_model
+def configured(settings: Settings, capability: Capability) -> list[str]:
+    """The models that are meant to serve, those that come first in front."""
+    hearing = (settings.chat_model, settings.stt_model)
+    names = hearing if capability is Capability.STT else (settings.tts_model,)
+    return [name for name in names if name]
 
 
 def missing(services: Services) -> list[Capability]:
@@ -51,10 +53,11 @@ def missing(services: Services) -> list[Capability]:
 
 def require(services: Services, kind: Kind) -> None:
     """Raise the 501 of a kind that is not served here, or the 503 of one that is not up yet."""
-    capability = kind.capability
-    if any(worker.offers(capability) for worker in _known(services)):
+    capability, known = kind.capability, _known(services)
+    if any(worker.serves(kind) for worker in known):
         return
-    if configured(services.settings, capability):
+    able = any(worker.offers(capability) for worker in known)  # to hear, but not to translate
+    if configured(services.settings, capability) and not able:
         raise Busy(
             f"No live worker for {capability} yet. Please try again later.",
             headers={"Retry-After": str(RETRY_SECONDS)},

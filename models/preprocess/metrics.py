@@ -1,13 +1,14 @@
 """Counters of the waveform boundary, and their Prometheus text.
 
 A plain object that a process keeps once and hands to its stage; counts each request once and
-changes no usage that is billed. Knows no HTTP.
+changes no usage that is billed. Its numbers travel as one flat dictionary, since another process
+shows them. Knows no HTTP.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -57,6 +58,8 @@ _GAUGES = (
     _Metric("preprocess_queued_bytes", "gauge", "Encoded bytes from admission to hand-off."),
     _Metric("preprocess_inflight_host_bytes", "gauge", "Host bytes reserved for requests."),
 )
+GAUGES = frozenset(metric.name for metric in _GAUGES)
+"""The names of the numbers that may fall."""
 
 
 class AudioMetrics:
@@ -92,30 +95,40 @@ class AudioMetrics:
             self._values["preprocess_queued_bytes"] = encoded_bytes
             self._values["preprocess_inflight_host_bytes"] = host_bytes
 
-    def render(self) -> str:
-        """The exposition format, one line each, ended by a newline."""
+    def counts(self) -> dict[str, int]:
+        """Every number by its name without prefix, and every rejection by its reason."""
         with self._lock:
-            return "".join(f"{line}\n" for line in self._lines())
+            return self._values | {str(reason): n for reason, n in self._rejected.items()}
+
+    def render(self) -> str:
+        return render(self.counts())
 
     def _add(self, **amounts: int) -> None:
         with self._lock:
             for name, amount in amounts.items():
                 self._values[name] += amount
 
-    def _lines(self) -> Iterator[str]:
-        for metric in _COUNTERS:
-            yield from _head(metric)
-            yield f"{PREFIX}{metric.name} {self._shown(metric)}"
-        yield from _head(_REJECTIONS)
-        for reason, count in self._rejected.items():
-            yield f'{PREFIX}{_REJECTIONS.name}{{reason="{reason}"}} {count}'
-        for metric in _GAUGES:
-            yield from _head(metric)
-            yield f"{PREFIX}{metric.name} {self._shown(metric)}"
 
-    def _shown(self, metric: _Metric) -> str:
-        value = self._values[metric.name]
-        return f"{value / 1_000_000:.6f}" if metric.micros else str(value)
+def render(counts: Mapping[str, int]) -> str:
+    """The exposition format, one line each, ended by a newline; what is absent is 0."""
+    return "".join(f"{line}\n" for line in _lines(counts))
+
+
+def _lines(counts: Mapping[str, int]) -> Iterator[str]:
+    for metric in _COUNTERS:
+        yield from _head(metric)
+        yield f"{PREFIX}{metric.name} {_shown(metric, counts)}"
+    yield from _head(_REJECTIONS)
+    for reason in Rejection:
+        yield f'{PREFIX}{_REJECTIONS.name}{{reason="{reason}"}} {counts.get(reason, 0)}'
+    for metric in _GAUGES:
+        yield from _head(metric)
+        yield f"{PREFIX}{metric.name} {_shown(metric, counts)}"
+
+
+def _shown(metric: _Metric, counts: Mapping[str, int]) -> str:
+    value = counts.get(metric.name, 0)
+    return f"{value / 1_000_000:.6f}" if metric.micros else str(value)
 
 
 def _head(metric: _Metric) -> tuple[str, str]:

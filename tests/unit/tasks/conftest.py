@@ -104,7 +104,8 @@ def make_runner(provider: Provider) -> Callable[..., Runner]:
         return Runner(
             services=services,
             worker=worker,
-            providers=providers or dict.fromkeys(Capability, provider),
+            providers={Kind(kind): model for kind, model in providers.items()}
+            or dict.fromkeys(Kind, provider),
             draining=threading.Event(),
         )
 

@@ -92,7 +92,7 @@ def test_windows_of_another_model_are_not_used(
     provider.before = runner.draining.set
     runner.run(job.id)
     other = type(provider)("another")
-    make_runner(services, "wkr_2", stt=other).run(job.id)
+    make_runner(services, "wkr_2", transcription=other).run(job.id)
     assert sum(other.heard) == 70 * 16_000
 
 

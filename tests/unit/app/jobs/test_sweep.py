@@ -115,4 +115,4 @@ def test_workers_unseen_for_an_hour_are_forgotten(
         queries.put_worker(connection, worker)
     sweep.forget_workers(services, now())
     with services.database.writing() as connection:
-        assert not queries.beat(connection, "w", now())
+        assert not queries.beat(connection, worker)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import shutil
 import sys
@@ -9,17 +11,21 @@ from itertools import islice
 
 import numpy as np
 import pytest
+import soundfile
 
 from models import registry
 from models.base import (
     Capability,
     CheckpointError,
+    CountingProvider,
+    GivenUp,
     InputRejected,
     NotSupported,
+    RecordingProvider,
     SpeechProvider,
     TranscribeOptions,
 )
-from models.chat_audio import load
+from models.chat_audio import _clip, load
 from models.preprocess.features import phi4mm
 from models.preprocess.frames import phi4mm_tokens
 
@@ -40,6 +46,9 @@ def sound(seconds=1.0, hertz=440):
 
 def test_it_is_a_speech_provider(provider):
     assert isinstance(provider, SpeechProvider)
+    assert isinstance(provider, RecordingProvider)
+    assert isinstance(provider, CountingProvider)
+    assert (provider.info.streams, provider.info.translates) == (True, False)
     assert provider.info.capabilities == {Capability.STT}
     assert provider.info.family in ("gemma3n", "phi4mm")
     assert (provider.sample_rate, provider.window_seconds) == (16_000, 30.0)
@@ -70,18 +79,31 @@ def test_the_audio_is_heard(provider):
 
 
 def tokens(provider, window):
-    (prefill,) = provider._prepared([window], FEW)
-    return provider._tokens(prefill, FEW)
+    return provider._tokens(prefill(provider, window), FEW)
+
+
+def prefill(provider, window):
+    (prepared,) = provider._prepared(provider._windows, [_clip(window)], FEW)
+    return prepared.prefill
 
 
 def test_streamed_pieces_are_the_text_one_at_a_time(provider):
     for window in (sound(), sound(0.5, 3_000)):
-        options = TranscribeOptions(max_tokens=40, language="en")
+        pieces = []
+        options = TranscribeOptions(max_tokens=40, language="en", on_text=pieces.append)
         (whole,) = provider.transcribe([window], options)
-        pieces = list(provider.stream(window, options))
         assert "".join(pieces) == whole.text
         assert all(pieces)
         assert whole.language == "en"
+
+
+def test_a_listener_may_end_the_answer(provider):
+    def hang_up(piece):
+        raise ConnectionError(piece)
+
+    with pytest.raises(ConnectionError):
+        provider.transcribe([sound()], TranscribeOptions(max_tokens=40, on_text=hang_up))
+    assert provider.transcribe([sound()], FEW)[0].usage.output_tokens == 12
 
 
 def test_no_tokens_are_no_text(provider):
@@ -103,15 +125,14 @@ def test_a_stop_token_ends_the_answer(provider, monkeypatch):
 
 def test_temperature_is_taken(provider):
     hot = TranscribeOptions(max_tokens=12, temperature=5.0)
-    (prefill,) = provider._prepared([sound()], hot)
-    runs = {tuple(provider._tokens(prefill, hot)) for _ in range(4)}
+    prompt = prefill(provider, sound())
+    runs = {tuple(provider._tokens(prompt, hot)) for _ in range(4)}
     assert len(runs) > 1
 
 
 def test_too_short_to_hear_anything(provider):
     (nothing,) = provider.transcribe([np.zeros(500, np.float32)], FEW)
     assert (nothing.text, nothing.usage.input_tokens) == ("", 0)
-    assert list(provider.stream(np.zeros(0, np.float32), FEW)) == []
 
 
 def test_windows_of_the_wrong_shape(provider):
@@ -267,4 +288,96 @@ def test_prompts_beyond_the_context_are_refused(copied):
     text = "audio prepared-prefill context limit exceeded for gemma3n: actual 234, maximum 200"
     with pytest.raises(InputRejected, match=text):
         provider.transcribe([sound()], FEW)
+    provider.close()
+
+
+def wav(samples, rate=16_000, subtype="PCM_16"):
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format="WAV", subtype=subtype)
+    return file.getvalue()
+
+
+def test_a_recording_is_one_clip_with_its_own_numbers(provider):
+    heard = provider.transcribe_recording(wav(sound(2.0), subtype="FLOAT"), FEW)
+    (window,) = provider.transcribe([sound(2.0)], FEW)
+    assert (heard.text, heard.usage) == (window.text, window.usage)
+    assert heard.duration == 2.0
+    assert heard.model == provider.info.name
+
+
+def test_4_5_a_recording_is_resampled_as_the_family_does_it(provider):
+    data = wav(sound(2.0)[:22_050], 22_050)  # 1 s, which Phi takes for 22050 samples at 16 kHz
+    before = counters(provider)["normalized_samples_total"]
+    heard = provider.transcribe_recording(data, FEW)
+    after = counters(provider)["normalized_samples_total"]
+    assert after - before == (16_000 if provider.info.family == "gemma3n" else 22_050)
+    assert heard.duration == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"not audio at all", "audio clip 0 is corrupt: missing RIFF/WAVE header"),
+        (b"", "audio clip 0 is empty"),
+        (
+            wav(sound(), subtype="PCM_24"),
+            "audio clip 0 is corrupt: unsupported WAV format 1/24-bit",
+        ),
+        (wav(sound())[:-1000], "audio clip 0 is corrupt: declared WAV chunk exceeds payload"),
+    ],
+)
+def test_3_refusals_of_a_recording_in_their_own_words(provider, data, text):
+    with pytest.raises(InputRejected) as caught:
+        provider.transcribe_recording(data, FEW)
+    assert str(caught.value) == text
+
+
+def test_4_3_a_recording_is_bounded_as_a_whole(provider):
+    data = wav(np.zeros(16_000 * 31, np.float32))
+    if provider.info.family == "phi4mm":  # 30 minutes
+        assert provider.transcribe_recording(data, FEW).duration == 31
+        return
+    text = "audio source duration samples limit exceeded: actual 496000, maximum 480000"
+    with pytest.raises(InputRejected, match=text):
+        provider.transcribe_recording(data, FEW)
+
+
+def test_a_recording_too_short_for_a_frame(provider):
+    data = wav(np.zeros(300, np.float32))
+    if provider.info.family == "gemma3n":
+        heard = provider.transcribe_recording(data, FEW)
+        assert (heard.text, heard.usage.input_tokens) == ("", 0)
+        return
+    with pytest.raises(InputRejected, match="audio feature preprocessing failed for phi4mm: audio"):
+        provider.transcribe_recording(data, FEW)
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 200])
+def test_5_3_a_recording_may_be_given_up_at_any_time(provider, after):
+    asked = itertools.count()
+    options = TranscribeOptions(max_tokens=500, cancelled=lambda: next(asked) >= after)
+    with pytest.raises(GivenUp):
+        provider.transcribe_recording(wav(sound(5.0)), options)
+    counts = provider.counts()
+    assert counts["preprocess_queued_bytes"] == counts["preprocess_inflight_host_bytes"] == 0
+    assert provider.transcribe_recording(wav(sound()), FEW).usage.output_tokens == 12
+
+
+def test_an_answer_stays_within_the_context(copied):
+    config = json.loads((copied / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 240
+    (copied / "config.json").write_text(json.dumps(config))
+    provider = load(copied, "tiny")
+    heard = provider.transcribe_recording(wav(sound()), TranscribeOptions(max_tokens=10**9))
+    assert heard.usage.input_tokens + heard.usage.output_tokens == 240
+    provider.close()
+
+
+def test_a_recording_beyond_the_checkpoint_s_own_byte_cap_is_refused(copied):
+    (copied / "preprocessor_config.json").write_text(
+        '{"mlxcel_audio_limits": {"max_encoded_bytes_per_request": 1000}}'
+    )
+    provider = load(copied, "tiny")
+    with pytest.raises(InputRejected, match="audio queued-memory limit exceeded: request 32044"):
+        provider.transcribe_recording(wav(sound()), FEW)
     provider.close()
