@@ -121,7 +121,7 @@ def run_items(
         with own() as url, closing(Server(url, api_key=api_key, stop=stop)) as server:
             yield server
 
-    with _stopping(stop):
+    with stopping(stop):
         try:
             with progress.shown():
                 return Run(plan, connect, report, progress, stop).run(items)
@@ -196,7 +196,7 @@ def reported() -> Iterator[None]:
 
 
 @contextmanager
-def _stopping(stop: threading.Event) -> Iterator[None]:
+def stopping(stop: threading.Event) -> Iterator[None]:
     """SIGTERM is told from Ctrl-C by nobody."""
 
     def interrupt(*_: object) -> None:

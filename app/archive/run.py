@@ -7,7 +7,7 @@ for. What is in the queue when a run ends, however it ends, is asked for by the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -202,9 +202,7 @@ class _Worker:
     def _finished(self, task: _Task, job_id: str) -> dict[str, Any]:
         """The job once it is final; one that is gone from an earlier run is submitted again."""
         try:
-            for job in self._looks(job_id):
-                if job["status"] not in ("queued", "running"):
-                    return job
+            return self._final(job_id)
         except Refused as error:
             if error.status not in GONE or not task.pending:
                 raise
@@ -212,13 +210,13 @@ class _Worker:
             again = self._submit(task, _opened(opened, task.item))
         return self._finished(replace(task, pending=None), again)
 
-    def _looks(self, job_id: str) -> Iterator[dict[str, Any]]:
+    def _final(self, job_id: str) -> dict[str, Any]:
         pause = FIRST_LOOK_SECONDS
-        while True:
-            yield self._server.job(job_id)
+        while (job := self._server.job(job_id))["status"] in ("queued", "running"):
             if self._stop.wait(pause):
                 raise Stopped
             pause = min(1.5 * pause, LONGEST_LOOK_SECONDS)
+        return job
 
     def _fetched(self, task: _Task, job: dict[str, Any]) -> Entry:
         text = self._server.result(job["id"], FORMATS["txt"])
