@@ -119,9 +119,7 @@ class Speaker:
     def _say(self, part: _Part, over: threading.Event) -> None:
         forced = {"force": "true"} if self.force else {}
         job_id = self._server.submit({**self._fields, **forced, "input": part.text})
-        job = next(
-            job for job in self._looks(job_id, over) if job["status"] not in ("queued", "running")
-        )
+        job = self._final(job_id, over)
         if job["status"] != "succeeded":
             raise NotSpoken((job["error"] or {}).get("message", f"the job is {job['status']}"))
         self._model = job["model"]
