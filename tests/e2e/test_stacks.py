@@ -110,3 +110,16 @@ def test_metrics(stack: Service) -> None:
         return [name for name in names if name not in found]
 
     eventually(lambda: not missing())
+
+
+def test_logs_follow_a_request_to_its_worker_and_hold_no_text(stack: Service) -> None:
+    spoken = {"model": "m", "input": "Confidential pineapple."}
+    headers = {"X-Request-ID": "trace-me-17"}
+    answer = stack.client.post("/v1/audio/speech", json=spoken, headers=headers)
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "trace-me-17")
+    broken = {"model": "m", "input": "RAISE"}
+    assert stack.client.post("/v1/audio/speech", json=broken).status_code == 500
+    ended = [line for line in stack.log.splitlines() if "trace-me-17" in line]
+    assert any('"job_id": "job_' in line for line in ended), ended
+    assert "pineapple" not in stack.log
+    assert "s3cret" not in stack.log
