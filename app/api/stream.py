@@ -84,9 +84,10 @@ async def _events(
         ended = True
         yield _failed(ServiceError().body())
     finally:
-        await pieces.aclose()
-        if not (ended or kept):
-            await anyio.to_thread.run_sync(cancel, context, following.job_id)
+        with anyio.CancelScope(shield=True):  # a caller that has hung up has this task cancelled
+            await pieces.aclose()
+            if not (ended or kept):
+                await anyio.to_thread.run_sync(cancel, context, following.job_id)
 
 
 def _last_events(context: Services, following: Following, job: Job | None) -> list[str]:

@@ -4,7 +4,8 @@ A checkpoint is a directory whose config.json says ``{"model_type": "fake"}``; i
 ``seconds`` that each call takes. While there is a file ``hold`` beside it, no call comes to an end.
 Every window and utterance that the model is given is appended to ``calls.log`` beside it, so that a
 test can count what was really done. Commands in a text to speak make it misbehave: ``RAISE``,
-``KILL``, ``KILL-ONCE``; so does a recording of ``POISON`` level.
+``KILL``, ``KILL-ONCE``; so does a window that starts with the level ``POISON`` or ``FAULT``. With
+``"streams": true`` it says that its text may be followed while it is made.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from models.transcript import Segment, WindowTranscript
 
 POISON = 0.875
 """A recording that starts with this sample value kills its worker."""
+FAULT = 0.625
+"""A window that starts with this one makes the call fail."""
 RATE = 16_000
 
 
@@ -51,6 +54,7 @@ class FakeProvider:
             capabilities=frozenset(Capability(kind) for kind in kinds),
             voices=("af_heart", "am_adam"),
             revision="1",
+            streams=config.get("streams", False),
         )
 
     def transcribe(
@@ -63,6 +67,8 @@ class FakeProvider:
         self._called(f"hear {digest}")
         if len(window) and window[0] == POISON:
             os.kill(os.getpid(), signal.SIGKILL)
+        if len(window) and window[0] == FAULT:
+            raise RuntimeError("asked to fail")
         text = f" {options.task}:{digest}" if len(window) else ""
         end = len(window) / RATE
         return WindowTranscript(
