@@ -28,7 +28,7 @@ from app.jobs.errors import (
 )
 from app.jobs.services import Services
 from app.states import Capability, Kind
-from app.storage import StorageError, StoredBlob
+from app.storage import StorageError, StoredBlob, keys
 from models.base import CountingProvider, InputRejected, SpeechProvider
 from tasks import recall
 from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost
@@ -134,11 +134,16 @@ class Runner:
         )
         if done is None:
             log.warning("result_dropped", attempt=attempt.number)
-            self.services.store.delete(blob.key)  # nobody can ever see it
+            self._drop_outputs(blob)
             return
         log.info("job_succeeded", **attempt.metrics)
         if done.input_key and not self.services.settings.keep_inputs:
             self._drop_input(done.id, done.input_key)
+
+    def _drop_outputs(self, blob: StoredBlob) -> None:
+        """Of an attempt that was too late: nobody can ever see them."""
+        for beside in list(self.services.store.list(keys.folder(blob.key))):
+            self.services.store.delete(beside.key)
 
     def _drop_input(self, job_id: str, key: str) -> None:
         try:

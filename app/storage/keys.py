@@ -46,5 +46,10 @@ def folders(job_id: str) -> list[str]:
     return [f"{folder}{job_id}/" for folder in FOLDERS]
 
 
+def folder(key: str) -> str:
+    """The prefix of all that lies beside the blob: what its attempt has stored."""
+    return key.rpartition("/")[0] + "/"
+
+
 def job_of(key: str) -> str:
     return key.split("/")[1]
