@@ -309,3 +309,26 @@ def test_texts_that_cannot_be_spoken_hurt_no_other(service: Service, tmp_path: P
     status = [entry["status"] for entry in report(tmp_path / "out").values()]
     assert sorted(status) == ["done", "failed", "failed", "failed", "failed"]
     assert (tmp_path / "out" / "good.wav").exists()
+
+
+@pytest.mark.weights
+def test_real_recordings_with_real_weights(
+    real_models: None, speech_dir: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "in" / "talks"
+    source.mkdir(parents=True)
+    for name in ("jfk.wav", "jfk.flac", "jfk.mp3"):
+        (source / name).write_bytes((speech_dir / name).read_bytes())
+    (source / "broken.flac").write_bytes((speech_dir / "jfk.flac").read_bytes()[:100])
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "in", ".")
+    common = ("--format", "txt,srt", "--data-dir", tmp_path / "data")
+    done = run(None, "transcribe", tmp_path / "in", "--out", tmp_path / "0", *common)
+    assert "3 done, 1 failed" in done.stderr, done.stderr
+    for path in (tmp_path / "0").rglob("*.txt"):
+        assert "ask not what your country can do for you" in path.read_text().lower()
+    srt = (tmp_path / "0" / "talks" / "jfk.wav.srt").read_text()
+    assert srt.startswith("1\n00:00:00,")
+    again = run(None, "transcribe", tmp_path / "a.tar.gz", "--out", tmp_path / "1", *common)
+    assert "3 reused, 1 failed" in again.stderr, again.stderr
+    assert texts(tmp_path / "0") == texts(tmp_path / "1")

@@ -16,7 +16,7 @@ import pytest
 from tests.harness import ROOT, Service
 
 pytestmark = pytest.mark.weights
-PAGES = ("README.md", "docs/openai-client.md", "docs/jobs.md")
+PAGES = ("README.md", "docs/openai-client.md", "docs/jobs.md", "docs/archive.md")
 ADDRESS = "http://127.0.0.1:8000"
 
 
@@ -65,6 +65,9 @@ def test_the_answer_that_the_readme_shows(real_service: Service, tmp_path: Path)
 
 @pytest.mark.parametrize("page", PAGES)
 def test_python_examples(page: str, real_service: Service, tmp_path: Path) -> None:
+    spoken = {"model": "kokoro-82m", "input": "A recording to begin with."}
+    answer = real_service.client.post("/v1/audio/speech", json=spoken)
+    (tmp_path / "speech.wav").write_bytes(answer.content)
     for number, code in enumerate(blocks(page, "python")):
         script = tmp_path / f"{number}.py"
         script.write_text(code.replace(ADDRESS, real_service.url), encoding="utf-8")
