@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Connection, event, text
 
 from app.clock import now
-from app.db import deliveries, estimates, idempotency, queries, retention
+from app.db import batches, deliveries, estimates, idempotency, queries, recall, retention
 from app.db.engine import Database
 from app.db.records import IdempotencyKey, Job
 from app.db.schema import migrate
@@ -116,6 +116,9 @@ CALLS: dict[str, Callable[[Connection], Any]] = {
     "list on": lambda c: queries.list_jobs(c, after=DONE, limit=20),
     "list failed": lambda c: queries.list_jobs(c, state=JobState.FAILED, limit=20),
     "deliveries": lambda c: deliveries.due(c, now(), limit=10),
+    "recall": lambda c: recall.finished(c, TAKEN, "k" * 64),
+    "underway": lambda c: recall.is_underway(c, TAKEN, "k" * 64),
+    "settled lines": lambda c: batches.settled_lines(c, "batch_none"),
     "idempotency": lambda c: idempotency.find(
         c, IdempotencyKey(owner="", key="k", fingerprint="f")
     ),
