@@ -16,7 +16,7 @@ from app.db import queries
 from app.db.records import Job, WindowRow, Worker
 from app.jobs.lifecycle import lease_end
 from app.jobs.services import Services
-from app.states import Capability, Lane
+from app.states import Capability, JobState, Lane
 
 RETRY_SECONDS = 0.5  # s between two tries of a database that is away or locked
 ASK_SECONDS = 1.0  # s between two looks, from within one step, for a reason to stop
@@ -103,7 +103,9 @@ class Attempt:
                 job = queries.get_job(connection, self.job.id)
         except (OperationalError, InterfaceError):
             return False  # the checkpoint after the step is more patient
-        return job is None or job.attempt != self.number or job.cancel_requested
+        if job is None or job.cancel_requested:
+            return True
+        return job.state is not JobState.RUNNING or job.attempt != self.number
 
     def patiently(self, action: Callable[[], Result]) -> Result:
         """Repeat a database action while the database is away, for as long as the lease lasts."""

@@ -127,3 +127,57 @@ def test_requests_are_told_when_the_database_is_away(services: Services) -> None
     with services.database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE deliveries")
     assert any(name.startswith("voxqueue_requests_total") for name in show(metrics, services))
+
+
+REASONS = [
+    "queue_full",
+    "memory_limit",
+    "worker_unavailable",
+    "overflow",
+    "waveform",
+    "feature",
+    "feature_panic",
+    "context_limit",
+]
+
+
+def put_worker(services: Services, name: str, **counts: int) -> None:
+    worker = Worker(
+        id=name,
+        host="h",
+        pid=1,
+        state="ready",
+        started_at=now(),
+        seen_at=now(),
+        audio_counts={
+            "preprocess_queued_bytes": 0,
+            "preprocess_inflight_host_bytes": 0,
+            **counts,
+        },
+    )
+    with services.database.writing() as connection:
+        queries.put_worker(connection, worker)
+
+
+def test_5_4_without_a_chat_model_every_number_is_there_and_0(services: Services) -> None:
+    found = show(Metrics(), services)
+    for reason in REASONS:
+        assert found[f'mlxcel_audio_preprocess_rejections_total{{reason="{reason}"}}'] == 0
+    own = [name for name in found if name.startswith("mlxcel_")]
+    assert (len(own), len(set(own))) == (18, 18)
+
+
+def test_5_4_numbers_are_summed_over_workers_and_never_fall(services: Services) -> None:
+    metrics = Metrics()
+    put_worker(services, "a", source_seconds_total=1_500_000, waveform=2)
+    put_worker(services, "b", source_seconds_total=2_000_000, preprocess_queued_bytes=7)
+    found = show(metrics, services)
+    assert found["mlxcel_audio_source_seconds_total"] == 3.5
+    assert found['mlxcel_audio_preprocess_rejections_total{reason="waveform"}'] == 2
+    assert found["mlxcel_audio_preprocess_queued_bytes"] == 7
+    with services.database.writing() as connection:
+        queries.delete_worker(connection, "b")
+    put_worker(services, "c", source_seconds_total=250_000)
+    found = show(metrics, services)
+    assert found["mlxcel_audio_source_seconds_total"] == 3.75
+    assert found["mlxcel_audio_preprocess_queued_bytes"] == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.audio import decode
-from app.audio.windows import plan, quiet_cut, stitch
+from app.audio.windows import join, plan, quiet_cut, stitch
 from models.transcript import Segment, WindowTranscript
 
 RATE = 16_000
@@ -222,3 +223,15 @@ def test_times_never_run_backwards_or_out_of_the_recording(windows, duration):
     flat = [value for pair in times(parts, duration) for value in pair]
     assert flat == sorted(flat)
     assert all(0 <= value <= duration for value in flat)
+
+
+def test_the_text_of_more_windows_starts_with_that_of_fewer() -> None:
+    texts = [" One. ", "", "  two", "三", " 四 ", "   ", "five"]
+    languages = ["en", "en", "en", "zh", "zh", "en", "en"]
+    windows = [
+        WindowTranscript(text=text, language=language)
+        for text, language in zip(texts, languages, strict=True)
+    ]
+    joined = [join(windows[:count]) for count in range(len(windows) + 1)]
+    assert all(longer.startswith(shorter) for shorter, longer in pairwise(joined))
+    assert joined[-1] == "One. two三 四 five"
