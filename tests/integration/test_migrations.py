@@ -122,6 +122,11 @@ def test_another_schema_is_refused_with_the_command_to_run(
         require_current(database)
 
 
+def test_a_revision_that_is_not_there_is_named(database: Database) -> None:
+    with pytest.raises(SchemaError, match=f"no schema 9999; there are .*{REVISIONS[-1]}"):
+        migrate(database, "9999")
+
+
 def test_a_schema_of_the_future_is_refused(database: Database) -> None:
     migrate(database)
     with database.writing() as connection:

@@ -67,6 +67,12 @@ def test_what_is_wrong_is_told_without_secrets(
     assert "s3cret" not in finding.text
 
 
+def test_a_directory_that_cannot_be(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    findings = found(settings.with_changes(data_dir=tmp_path / "file" / "data"))
+    assert not any(findings[name].fine for name in ("database", "storage", "disk")), findings
+
+
 def test_a_slow_backend(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = '{"device": "cpu", "blas": "reference", "threads": 2, "gflops": 4.0}'
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))

@@ -20,6 +20,12 @@ def test_a_path_too_long_for_a_socket_gets_a_short_one_of_its_own() -> None:
     assert one.socket == EmbeddedValkey(one.directory).socket
 
 
+@pytest.mark.parametrize("character", "?#%")
+def test_a_path_that_a_url_would_change_gets_a_short_one_too(character: str) -> None:
+    valkey = EmbeddedValkey(Path(f"/data/{character}41"))
+    assert character not in valkey.url
+
+
 def test_the_server_keeps_an_append_only_file_and_opens_no_port(tmp_path: Path) -> None:
     command = EmbeddedValkey(tmp_path / "valkey").command()
     options = dict(zip(command[1::2], command[2::2], strict=True))

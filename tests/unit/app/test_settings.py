@@ -57,3 +57,8 @@ def test_a_child_process_sees_the_same_settings(monkeypatch: pytest.MonkeyPatch)
     for key, value in settings.to_env().items():
         monkeypatch.setenv(key, value)
     assert Settings() == settings
+
+
+def test_a_directory_that_no_database_url_can_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"what\?/data: .*rename that directory"):
+        Settings(data_dir=tmp_path / "what?" / "data")
