@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from app.db.records import Job, WindowRow, Worker
 from app.jobs.lifecycle import lease_end
 from app.jobs.services import Services
 from app.states import Capability, JobState, Lane
+from tasks.draining import Draining
 
 RETRY_SECONDS = 0.5  # s between two tries of a database that is away or locked
 ASK_SECONDS = 1.0  # s between two looks, from within one step, for a reason to stop
@@ -51,7 +51,7 @@ class Attempt:
     """As of the claim or the last checkpoint."""
     capabilities: tuple[Capability, ...]
     """Of this worker: callers waiting for them come before a job that nobody waits for."""
-    draining: threading.Event
+    draining: Draining
     metrics: dict[str, float] = field(default_factory=dict)
     """Seconds by stage, kept with the job."""
     stepped: float = field(default_factory=time.monotonic)

@@ -6,7 +6,6 @@ attempt that has lost its lease cannot write over a later one.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
@@ -32,6 +31,7 @@ from app.storage import StorageError, StoredBlob, keys
 from models.base import CountingProvider, InputRejected, SpeechProvider
 from tasks import recall
 from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost
+from tasks.draining import Draining
 from tasks.synthesize import synthesize
 from tasks.transcribe import transcribe
 
@@ -50,7 +50,7 @@ class Runner:
     services: Services
     worker: Worker
     providers: dict[Kind, SpeechProvider]
-    draining: threading.Event
+    draining: Draining
     current: Attempt | None = None
     """Read by the heartbeat thread, which renews its lease."""
     worn_out: bool = False

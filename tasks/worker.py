@@ -9,7 +9,6 @@ import argparse
 import os
 import socket
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from app.supervisor import RESTART_STATUS
 from models import registry
 from models.base import ModelError, SpeechProvider
 from tasks import memory, stopping
+from tasks.draining import Draining
 from tasks.heartbeat import Heartbeat
 from tasks.pulse import Pulse
 from tasks.runner import Runner, capabilities
@@ -92,9 +92,7 @@ def serve(services: Services, providers: dict[Kind, SpeechProvider]) -> None:
     """Run until SIGTERM; the job in hand is handed back at its next checkpoint."""
     worker = describe(new_id("wkr"), "ready", providers)
     worker = replace(worker, memory=memory.measure(services.settings.mlx_cache_bytes))
-    runner = Runner(
-        services=services, worker=worker, providers=providers, draining=threading.Event()
-    )
+    runner = Runner(services=services, worker=worker, providers=providers, draining=Draining())
     register(services.celery, runner)
     stopping.install(runner)
     with services.database.writing() as connection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from dataclasses import replace
 
 import pytest
@@ -19,6 +18,7 @@ from app.storage import keys
 from models.base import Capability as ModelCapability
 from models.base import ModelInfo
 from tasks.attempt import Attempt
+from tasks.draining import Draining
 from tasks.recall import Underway, content_key, recall
 
 MODEL = ModelInfo(
@@ -44,7 +44,7 @@ def attempt(services: Services, *, owner: str = "", **options: object) -> Attemp
         services=services,
         job=taken,
         capabilities=(Capability.TTS,),
-        draining=threading.Event(),
+        draining=Draining(),
     )
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from app.storage import keys
 from models.base import Capability as ModelCapability
 from models.base import ModelInfo, Samples, TranscribeOptions, Utterance
 from models.transcript import WindowTranscript
+from tasks.draining import Draining
 from tasks.runner import Runner
 from tests.inprocess import add_job, close, make_services
 
@@ -106,7 +106,7 @@ def make_runner(provider: Provider) -> Callable[..., Runner]:
             worker=worker,
             providers={Kind(kind): model for kind, model in providers.items()}
             or dict.fromkeys(Kind, provider),
-            draining=threading.Event(),
+            draining=Draining(),
         )
 
     return build

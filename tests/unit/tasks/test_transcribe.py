@@ -19,6 +19,7 @@ from app.states import JobState, Kind, Lane
 from models.base import GivenUp, TranscribeOptions
 from models.transcript import Transcript, Usage
 from tasks import attempt as attempt_module
+from tasks.draining import Draining
 from tasks.heartbeat import Heartbeat
 from tests.inprocess import add_job, get_job
 
@@ -152,7 +153,7 @@ def test_a_second_attempt_tells_it_all_again(services, make_runner, chat, add_re
     runner = make_runner(services, transcription=chat)
     chat.between = lambda: runner.draining.set() if len(told(services, job.id)) == 2 else None
     runner.run(job.id)
-    runner.draining.clear()
+    runner.draining = Draining()
     chat.between = lambda: None
     runner.run(job.id)
     assert [(piece.attempt, piece.text) for piece in told(services, job.id)] == [
