@@ -22,9 +22,11 @@ from pathlib import Path
 from models.backend import mx
 from models.whisper.layouts import read
 source, target = Path(sys.argv[1]), Path(sys.argv[2])
-checkpoint = read(source)
-mx.save_safetensors(str(target / "weights.safetensors"), dict(checkpoint.tensors))
-tensors = checkpoint.tensors
+tensors = {
+    name: tensor if isinstance(tensor, mx.array) else mx.array(tensor.read())
+    for name, tensor in read(source).tensors.items()
+}
+mx.save_safetensors(str(target / "weights.safetensors"), tensors)
 def layers(side):
     return 1 + max(int(k.split(".")[2]) for k in tensors if k.startswith(side + ".blocks"))
 audio, _, mels = tensors["encoder.conv1.weight"].shape
