@@ -22,7 +22,7 @@ from app.archive.outputs import FORMATS, Layout, Target
 from app.archive.progress import Progress, listing
 from app.archive.report import Entry, InUse, Report
 from app.archive.run import Plan, Run
-from app.archive.server import Away, Server
+from app.archive.server import Away, Server, reach
 from app.archive.service import NotStarted, own_service
 from app.settings import Settings
 
@@ -139,7 +139,7 @@ def finish(entries: list[Entry]) -> None:
 def service(url: str | None, data_dir: Path | None, *options: str) -> Service:
     """The running service, or one of the command's own."""
     if url:
-        return lambda: nullcontext(url)
+        return lambda: nullcontext(reach(url))
     return lambda: own_service(data_dir or Settings().data_dir, *options)
 
 

@@ -11,6 +11,7 @@ from functools import partial
 import anyio.to_thread
 import structlog
 from fastapi import FastAPI
+from sqlalchemy.exc import DBAPIError
 
 from app.api import (
     audio,
@@ -38,6 +39,7 @@ from app.jobs.wait import Doorbell
 from app.jobs.webhooks import deliver, open_signer
 from app.metrics import Metrics
 from app.settings import Settings
+from app.storage import StorageError
 
 log = structlog.get_logger()
 
@@ -90,6 +92,8 @@ async def _for_ever(services: Services, work: Callable[[], object]) -> None:
     while True:
         try:
             await anyio.to_thread.run_sync(work)
+        except (DBAPIError, StorageError) as error:  # away for a while: a line, not a traceback
+            log.warning("sweep_failed", error=str(error).splitlines()[0])
         except Exception:  # whatever failed, the next round tries again
             log.exception("sweep_failed")
         await asyncio.sleep(services.settings.sweep_seconds)

@@ -14,6 +14,7 @@ from app.clock import new_id
 RETRIED = frozenset({408, 425, 429, 502, 503, 504})  # worth another try, the last for a while
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 10.0
 PATIENCE_SECONDS = 300.0  # with a server that does not answer, or refuses everything
+FIRST_CONTACT_SECONDS = 10.0
 TIMEOUT = httpx2.Timeout(60.0, read=300.0, write=300.0)
 CHUNK = 1 << 18  # bytes written at a time
 
@@ -32,6 +33,20 @@ class Away(Exception):
 
 class Stopped(Exception):
     """Somebody has asked the run to stop."""
+
+
+def reach(url: str) -> str:
+    """The address, once a service has answered there; raises Away at once when none does.
+
+    Patience is for a service that goes away later; at the start the address is wrong.
+    """
+    try:
+        answer = httpx2.get(f"{url.rstrip('/')}/health", timeout=FIRST_CONTACT_SECONDS)
+    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        raise Away(f"no service answers at {url}: {error}") from None
+    if not answer.is_success:
+        raise Away(f"{url} is not a Voxqueue: GET /health answered {answer.status_code}")
+    return url
 
 
 class Server:
