@@ -67,6 +67,9 @@ def speak(
             with own() as url, closing(Server(url, api_key=api_key, stop=stop)) as there:
                 speaker = Speaker(there, fields, in_flight=in_flight, stop=stop, force=force)
                 found = _speak_all(speaker, fields, named, found, kept)
+        else:
+            for entry in found:
+                _tell(entry)
         entries = [entry for entry in found if entry]
         for entry in entries:
             kept.write(entry)
@@ -119,19 +122,23 @@ def _speak_all(
     found: list[Entry | None],
     report: Report,
 ) -> list[Entry | None]:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     entries: list[Entry | None] = []
     for speech, outcome in zip(named, found, strict=True):
         entry = outcome
         if isinstance(speech, Speech) and (outcome is None or speaker.force):
             entry = _speak_one(speaker, speech, fields)
             report.write(entry)
-        if entry:
-            length = f", {entry.seconds:.1f} s" if entry.seconds else ""
-            reason = f": {entry.error}" if entry.error else ""
-            console.print(f"{entry.status} {shown(entry.id)}{length}{reason}", markup=False)
+        _tell(entry)
         entries.append(entry)
     return entries
+
+
+def _tell(entry: Entry | None) -> None:
+    if entry:
+        length = f", {entry.seconds:.1f} s" if entry.seconds else ""
+        reason = f": {entry.error}" if entry.error else ""
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(f"{entry.status} {shown(entry.id)}{length}{reason}", markup=False)
 
 
 def _speak_one(speaker: Speaker, speech: Speech, fields: dict[str, str]) -> Entry:
