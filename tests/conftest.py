@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import models.backend  # noqa: F401 - before mlx-vlm brings MLX with its slow bundled BLAS
 from models.base import ModelError
 from models.catalog import checkpoint_path
 
