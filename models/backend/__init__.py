@@ -8,11 +8,11 @@ and ``models.backend.parallel``, which are plain MLX on Metal and CUDA.
 
 from __future__ import annotations
 
-from models.backend.process import Blas  # before the first import of mlx.core
+from models.backend.process import Blas, give_back  # before the first import of mlx.core
 
 # isort: split
 import mlx.core as mx
 
 from models.backend.device import Backend, backend, blas_threads, gflops, on_cpu
 
-__all__ = ["Backend", "Blas", "backend", "blas_threads", "gflops", "mx", "on_cpu"]
+__all__ = ["Backend", "Blas", "backend", "blas_threads", "gflops", "give_back", "mx", "on_cpu"]

@@ -74,6 +74,13 @@ def keep_pages() -> None:
             mallopt(parameter, value)
 
 
+def give_back() -> None:
+    """Return freed memory to the system; 20 ms, so between two pieces of work and not in one."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's own
+    if trim is not None:
+        trim(0)
+
+
 def _candidates() -> Iterator[tuple[str, str]]:
     # The same sums bit for bit on one thread and on several; measured, it costs nothing.
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
