@@ -35,5 +35,5 @@ def _latin(letter: str) -> str:
     if table:
         said = table.strip(".")
         return said.capitalize() if letter.isupper() else said
-    script, *_, name = unicodedata.name(letter, "UNKNOWN X").split()
-    return name.lower() if SCRIPTS.get(script.lower()) == "" else ""
+    name = unicodedata.name(letter, "UNKNOWN").lower().split()  # one word, as CARON, or several
+    return name[-1] if SCRIPTS.get(name[0]) == "" else ""

@@ -91,6 +91,7 @@ def said(text: str) -> str:
         ("한국", "hangug"),
         ("１２", "twelve"),
         ("中文", "Chinese characters"),
+        ("ˇ", "caron characters"),  # a letter whose name is one word
     ],
 )
 def test_spoken_form(text, spoken):
