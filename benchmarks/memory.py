@@ -10,6 +10,7 @@ import io
 import json
 import random
 import tempfile
+import time
 import urllib.request
 import uuid
 from pathlib import Path
@@ -18,6 +19,8 @@ import soundfile
 
 from app.demo import running
 from benchmarks.round_trip import SENTENCES
+
+SETTLE_SECONDS = 0.5  # the worker gives memory back once the answer is out
 
 
 def resident_megabytes() -> float:
@@ -67,6 +70,7 @@ def main() -> None:
             else:
                 speak(url, " ".join(chance.sample(SENTENCES, chance.randint(1, 4))))
             if number in (1, 2, 4, 8, 16, 32, arguments.requests):
+                time.sleep(SETTLE_SECONDS)
                 print(f"after {number:3} requests: {resident_megabytes():.0f} MB", flush=True)
 
 
