@@ -25,6 +25,7 @@ source, target = Path(sys.argv[1]), Path(sys.argv[2])
 tensors = {
     name: tensor if isinstance(tensor, mx.array) else mx.array(tensor.read())
     for name, tensor in read(source).tensors.items()
+    if name != "encoder.positional_embedding"  # computed, not loaded, by the peers
 }
 mx.save_safetensors(str(target / "weights.safetensors"), tensors)
 def layers(side):
