@@ -6,10 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import models.backend  # noqa: F401 - before mlx-vlm brings MLX with its slow bundled BLAS
 from models.base import ModelError
 from models.catalog import checkpoint_path
+
+# The same examples each time on CI, so that a change fails for what it changed; new ones elsewhere.
+settings.register_profile("ci", derandomize=True, print_blob=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 ROOT = Path(__file__).parent.parent
 
