@@ -67,7 +67,7 @@ class DeadlineStream(NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - one deadline holds for all
         return self._stream.read(max_bytes, self._left())
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - as for read
         self._stream.write(buffer, self._left())
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class DeadlineStream(NetworkStream):
         self,
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ARG002
+        timeout: float | None = None,  # noqa: ARG002 - as for read
     ) -> NetworkStream:
         secure = self._stream.start_tls(ssl_context, server_hostname, self._left())
         return DeadlineStream(secure, self._deadline)
