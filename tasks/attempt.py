@@ -54,6 +54,8 @@ class Attempt:
     draining: Draining
     metrics: dict[str, float] = field(default_factory=dict)
     """Seconds by stage, kept with the job."""
+    leftovers: str = ""
+    """The folder of blobs that nobody needs once the job has succeeded; empty: there are none."""
     stepped: float = field(default_factory=time.monotonic)
     """When the work was last seen to go on."""
     _stopped: bool = False

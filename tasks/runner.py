@@ -134,16 +134,23 @@ class Runner:
         )
         if done is None:
             log.warning("result_dropped", attempt=attempt.number)
-            self._drop_outputs(blob)
+            self._drop(keys.folder(blob.key))  # nobody can ever see what came too late
             return
         log.info("job_succeeded", **attempt.metrics)
+        if attempt.leftovers:
+            self._drop_leftovers(attempt.leftovers)
         if done.input_key and not self.services.settings.keep_inputs:
             self._drop_input(done.id, done.input_key)
 
-    def _drop_outputs(self, blob: StoredBlob) -> None:
-        """Of an attempt that was too late: nobody can ever see them."""
-        for beside in list(self.services.store.list(keys.folder(blob.key))):
-            self.services.store.delete(beside.key)
+    def _drop(self, folder: str) -> None:
+        for blob in list(self.services.store.list(folder)):
+            self.services.store.delete(blob.key)
+
+    def _drop_leftovers(self, folder: str) -> None:
+        try:
+            self._drop(folder)
+        except (StorageError, OSError) as error:
+            log.warning("leftovers_kept", error=str(error))  # they go with the job
 
     def _drop_input(self, job_id: str, key: str) -> None:
         try:

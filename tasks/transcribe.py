@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 
 from app.audio import decode
 from app.audio.windows import Window, join, plan, stitch
-from app.db import queries
 from app.db.records import WindowRow
 from app.errors import Gone
 from app.states import Kind, Lane
@@ -33,9 +32,8 @@ from models.base import (
 )
 from models.transcript import Transcript, WindowTranscript
 from tasks.attempt import Attempt
+from tasks.kept import identity, kept_rows
 from tasks.telling import Telling
-
-MODEL_CHARACTERS = 300  # of a model's name and revision
 
 Heard = tuple[Window, WindowTranscript]
 
@@ -98,7 +96,7 @@ def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window])
     """Transcribe batch by batch, with a checkpoint between two batches."""
     rate, options = provider.sample_rate, _options(attempt, provider.info)
     batches = _batches(_timed(windows, attempt), attempt.services.settings.window_batch)
-    kept = _kept(attempt, provider)
+    kept = kept_rows(attempt, provider)
     parts: list[tuple[float, WindowTranscript]] = []
     telling = Telling(attempt, streams=provider.info.streams)
     end = 0
@@ -166,15 +164,6 @@ def _progress(attempt: Attempt, seconds: float) -> float:
     return min(seconds / total, 0.99) if total else 0.0
 
 
-def _kept(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:
-    """What earlier attempts have finished with the same model; a first attempt need not look."""
-    if attempt.number == 1:
-        return {}
-    with attempt.services.database.reading() as connection:
-        rows = queries.get_windows(connection, attempt.job.id)
-    return {row.number: row for row in rows if row.model == _identity(provider)}
-
-
 def _fits(row: WindowRow, window: Window) -> bool:
     return (row.start_sample, row.end_sample) == (window.start, window.end)
 
@@ -188,13 +177,9 @@ def _row(provider: SpeechProvider, window: Window, text: WindowTranscript) -> Wi
         number=window.number,
         start_sample=window.start,
         end_sample=window.end,
-        model=_identity(provider),
+        model=identity(provider),
         transcript=text.to_json(),
     )
-
-
-def _identity(provider: SpeechProvider) -> str:
-    return f"{provider.info.name}@{provider.info.revision}"[:MODEL_CHARACTERS]
 
 
 def _batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:

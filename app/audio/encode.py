@@ -62,7 +62,11 @@ class WavWriter:
         return self._written // self._align
 
     def write(self, block: NDArray[np.floating]) -> None:
-        data = pcm16(block).tobytes()[: self._left]
+        self.write_pcm(pcm16(block).tobytes())
+
+    def write_pcm(self, data: bytes) -> None:
+        """Samples that are 16-bit already."""
+        data = data[: self._left]
         self._file.write(data)
         self._written += len(data)
         self._left -= len(data)

@@ -19,6 +19,8 @@ class Job:
     #: A caller is waiting on the connection; such jobs count against ``audio_queue_depth``.
     options: dict[str, Any] = field(default_factory=dict)
     request_id: str = ""
+    traceparent: str = ""
+    #: Of the request's span, in W3C's form; empty where nothing is traced.
     owner: str = ""
     #: The API key that it came with; empty where none is asked for.
     input_key: str | None = None
@@ -126,7 +128,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRow:
-    """A finished window of a long recording."""
+    """A finished window of a long recording, or a finished group of utterances of a long speech."""
 
     number: int
     start_sample: int

@@ -19,6 +19,15 @@ def timing(job_id: str, attempt: int) -> str:
     return f"out/{job_id}/{attempt}/timing.json"
 
 
+def parts(job_id: str) -> str:
+    """The prefix of what is kept of a speech on its way."""
+    return f"parts/{job_id}/"
+
+
+def part(job_id: str, attempt: int, number: int) -> str:
+    return f"{parts(job_id)}{attempt}/{number}.pcm"
+
+
 def beside(output_key: str) -> list[str]:
     """What else an attempt has written with this output."""
     folder, _, name = output_key.rpartition("/")
@@ -38,7 +47,7 @@ def uploaded(file_id: str) -> str:
     return f"files/{file_id}/content"
 
 
-FOLDERS = ("in/", "out/")
+FOLDERS = ("in/", "out/", "parts/")
 
 
 def folders(job_id: str) -> list[str]:
