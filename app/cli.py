@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 from pydantic import ValidationError
 
+from app import telemetry
 from app.access import require_guard
 from app.cli_inspect import inspect
 from app.cli_keys import keys_app
@@ -83,6 +84,7 @@ def serve_command(
     set_up_logging(settings)
     end_with_parent()
     with told_plainly():
+        telemetry.require()
         serve(settings, split_workers=split_workers, announce=_announce)
 
 
@@ -160,7 +162,7 @@ def _become(settings: Settings, module: str, *arguments: str) -> NoReturn:
     """Replace this process; worker code is started by name, so that app/ never imports it."""
     _require_broker(settings)
     with told_plainly(), open_services(settings):
-        pass
+        telemetry.require()
     os.execve(
         sys.executable,
         [sys.executable, "-m", module, *arguments],

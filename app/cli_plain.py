@@ -15,6 +15,7 @@ from app.db.schema import SchemaError
 from app.embedded import NoServer
 from app.serve import AlreadyRunning
 from app.storage import StorageError
+from app.telemetry import CannotTrace
 
 
 @contextmanager
@@ -25,6 +26,7 @@ def told_plainly() -> Iterator[None]:
         raise  # told in main()
     except (
         AlreadyRunning,
+        CannotTrace,
         NoServer,
         SchemaError,
         Unguarded,

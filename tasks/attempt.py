@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from app import telemetry
 from app.clock import now
 from app.db import queries
 from app.db.records import Job, WindowRow, Worker
@@ -67,6 +69,16 @@ class Attempt:
     @property
     def still_seconds(self) -> float:
         return time.monotonic() - self.stepped
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A part of the work: its seconds are kept with the job and told to a trace."""
+        started, key = time.perf_counter(), f"{name}_seconds"
+        try:
+            with telemetry.span(name):
+                yield
+        finally:
+            self.metrics[key] = self.metrics.get(key, 0.0) + time.perf_counter() - started
 
     def renew(self) -> bool:
         """Hold the job for another lease; False when it has been lost."""

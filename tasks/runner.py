@@ -6,15 +6,17 @@ attempt that has lost its lease cannot write over a later one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, time_ns
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from app import telemetry
 from app.db import retention
-from app.db.records import Worker
+from app.db.records import Job, Worker
 from app.errors import KindNotLoaded, ServiceError
 from app.jobs import lifecycle
 from app.jobs.errors import (
@@ -58,11 +60,15 @@ class Runner:
 
     def run(self, job_id: str) -> None:
         """Work on the job if it is there to be had."""
+        began = time_ns()
         job = lifecycle.claim(self.services, job_id, self.worker.id)
         if job is None:
             log.info("delivery_ignored", job_id=job_id)  # delivered twice, cancelled or done
             return
-        with structlog.contextvars.bound_contextvars(job_id=job.id, request_id=job.request_id):
+        with (
+            structlog.contextvars.bound_contextvars(job_id=job.id, request_id=job.request_id),
+            _traced(job, began),
+        ):
             attempt = self.current = Attempt(
                 services=self.services,
                 job=job,
@@ -83,12 +89,15 @@ class Runner:
             attempt.metrics["run_seconds"] = perf_counter() - started
             self._succeed(attempt, blob)
         except Cancelled:
+            telemetry.note(outcome="cancelled")
             lifecycle.cancelled(self.services, attempt.job)
         except HandBack:
             self._hand_back(attempt)
         except recall.Underway:
+            telemetry.note(outcome="postponed")
             lifecycle.postpone(self.services, attempt.job, recall.WAIT_SECONDS)
         except LeaseLost:
+            telemetry.note(outcome="lease_lost")
             log.warning("lease_lost", attempt=attempt.number)
         except DBAPIError as error:
             self._lose(attempt, DATABASE_FAILED, error)
@@ -136,6 +145,7 @@ class Runner:
             log.warning("result_dropped", attempt=attempt.number)
             self._drop(keys.folder(blob.key))  # nobody can ever see what came too late
             return
+        telemetry.note(outcome="succeeded", model=model.name, **attempt.metrics)
         log.info("job_succeeded", **attempt.metrics)
         if attempt.leftovers:
             self._drop_leftovers(attempt.leftovers)
@@ -165,17 +175,38 @@ class Runner:
         attempt.patiently(
             lambda: lifecycle.fail(self.services, attempt.job, error, metrics=attempt.metrics)
         )
+        telemetry.failed(error["code"])
         log.info("job_failed", code=error["code"], **attempt.metrics)
 
     def _lose(self, attempt: Attempt, loss: Loss, error: Exception) -> None:
         """Should the database be away for this too, the lease runs out."""
+        telemetry.failed(loss.code)
         log.warning("attempt_failed", loss=loss.code, error=str(error))
         attempt.patiently(lambda: lifecycle.lose(self.services, attempt.job, loss))
 
     def _hand_back(self, attempt: Attempt) -> None:
+        telemetry.note(outcome="handed_back")
         moved = attempt.patiently(lambda: lifecycle.hand_back(self.services, attempt.job))
         if moved:
             log.info("job_handed_back", attempt=attempt.number, state=moved.state)
+
+
+@contextmanager
+def _traced(job: Job, began: int) -> Iterator[None]:
+    """The attempt in the trace of the job's request; ``began``: its claim, in nanoseconds."""
+    with telemetry.work(
+        f"{job.kind} attempt",
+        parent=job.traceparent,
+        began=began,
+        job_id=job.id,
+        request_id=job.request_id,
+        kind=job.kind,
+        lane=job.lane,
+        attempt=job.attempt,
+    ):
+        with telemetry.span("claim", began=began):
+            pass
+        yield
 
 
 def capabilities(providers: Iterable[Kind]) -> tuple[Capability, ...]:

@@ -10,7 +10,6 @@ import io
 import json
 import tempfile
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any, BinaryIO, cast
 
 from app.audio.encode import WavWriter, pcm16
@@ -40,9 +39,10 @@ def synthesize(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
         file.seek(0)
         _put_timing(attempt, timing)
         key = keys.speech(attempt.job.id, attempt.number)
-        return attempt.services.store.put(
-            key, file, content_type="audio/wav", durable=attempt.job.durable
-        )
+        with attempt.stage("store"):
+            return attempt.services.store.put(
+                key, file, content_type="audio/wav", durable=attempt.job.durable
+            )
 
 
 def _say_all(
@@ -65,11 +65,12 @@ def _say_all(
 
 def _say(attempt: Attempt, provider: SpeechProvider, group: Group) -> Said:
     options = attempt.job.options
-    started = perf_counter()
-    speech = provider.synthesize(group, voice=options.get("voice"), speed=options.get("speed", 1.0))
-    spent = attempt.metrics.get("model_seconds", 0.0) + perf_counter() - started
-    attempt.metrics["model_seconds"] = spent
-    pcm = b"".join(pcm16(samples).tobytes() for samples in speech)
+    with attempt.stage("model"):
+        speech = provider.synthesize(
+            group, voice=options.get("voice"), speed=options.get("speed", 1.0)
+        )
+    with attempt.stage("encode"):
+        pcm = b"".join(pcm16(samples).tobytes() for samples in speech)
     return Said(pcm=pcm, frames=[len(samples) for samples in speech])
 
 

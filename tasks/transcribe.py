@@ -11,10 +11,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
-from time import perf_counter
 from typing import Any, BinaryIO
 
 from app.audio import decode
@@ -22,7 +21,7 @@ from app.audio.windows import Window, join, plan, stitch
 from app.db.records import WindowRow
 from app.errors import Gone
 from app.states import Kind, Lane
-from app.storage import BlobStore, StoredBlob, keys
+from app.storage import StoredBlob, keys
 from models.base import (
     GivenUp,
     ModelInfo,
@@ -41,25 +40,30 @@ Heard = tuple[Window, WindowTranscript]
 def transcribe(attempt: Attempt, provider: SpeechProvider) -> StoredBlob:
     """The transcript of the job's recording, stored as JSON."""
     job, services = attempt.job, attempt.services
-    with _opened(services.store, job.input_key) as file:
+    with _opened(attempt) as file:
         if isinstance(provider, RecordingProvider) and job.lane is Lane.INTERACTIVE:
             transcript = _hear_recording(attempt, provider, provider.info, file.read())
         else:
             transcript = _hear_file(attempt, provider, file)
-    text = json.dumps(transcript.to_json(), ensure_ascii=False).encode()
+    with attempt.stage("encode"):
+        text = json.dumps(transcript.to_json(), ensure_ascii=False).encode()
     key = keys.transcript(job.id, attempt.number)
-    return services.store.put(
-        key, io.BytesIO(text), content_type="application/json", durable=job.durable
-    )
+    with attempt.stage("store"):
+        return services.store.put(
+            key, io.BytesIO(text), content_type="application/json", durable=job.durable
+        )
 
 
 @contextmanager
-def _opened(store: BlobStore, key: str | None) -> Iterator[BinaryIO]:
-    try:
-        with store.open(key or "") as file:
-            yield file
-    except FileNotFoundError as error:
-        raise Gone("The recording has been deleted.") from error
+def _opened(attempt: Attempt) -> Iterator[BinaryIO]:
+    with ExitStack() as stack:
+        opened = attempt.services.store.open(attempt.job.input_key or "")
+        try:
+            with attempt.stage("fetch"):
+                file = stack.enter_context(opened)
+        except FileNotFoundError as error:
+            raise Gone("The recording has been deleted.") from error
+        yield file
 
 
 def _hear_recording(
@@ -82,27 +86,25 @@ def _hear_file(attempt: Attempt, provider: SpeechProvider, file: BinaryIO) -> Tr
 
 @contextmanager
 def _model_call(attempt: Attempt) -> Iterator[None]:
-    started = perf_counter()
     try:
-        yield
+        with attempt.stage("model"):
+            yield
     except GivenUp:
         attempt.checkpoint(attempt.job.progress)  # raises the reason
         raise
-    finally:
-        _add(attempt, "model_seconds", perf_counter() - started)
 
 
 def _hear(attempt: Attempt, provider: SpeechProvider, windows: Iterable[Window]) -> Transcript:
     """Transcribe batch by batch, with a checkpoint between two batches."""
     rate, options = provider.sample_rate, _options(attempt, provider.info)
-    batches = _batches(_timed(windows, attempt), attempt.services.settings.window_batch)
+    batches = _batches(windows, attempt.services.settings.window_batch)
     kept = kept_rows(attempt, provider)
     parts: list[tuple[float, WindowTranscript]] = []
     telling = Telling(attempt, streams=provider.info.streams)
     end = 0
-    batch = next(batches, [])
+    batch = _decoded(attempt, batches)
     while batch:
-        following = next(batches, [])
+        following = _decoded(attempt, batches)
         heard = _hear_batch(attempt, provider, batch, options, kept)
         parts += [(window.start / rate, text) for window, text in heard]
         if telling.open:
@@ -188,17 +190,7 @@ def _batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
         yield batch
 
 
-def _timed(windows: Iterable[Window], attempt: Attempt) -> Iterator[Window]:
-    """The same windows, with the time that decoding took added to the metrics."""
-    iterator = iter(windows)
-    while True:
-        started = perf_counter()
-        window = next(iterator, None)
-        _add(attempt, "decode_seconds", perf_counter() - started)
-        if window is None:
-            return
-        yield window
-
-
-def _add(attempt: Attempt, name: str, seconds: float) -> None:
-    attempt.metrics[name] = attempt.metrics.get(name, 0.0) + seconds
+def _decoded(attempt: Attempt, batches: Iterator[list[Window]]) -> list[Window]:
+    """The next batch, which is decoded only now; empty at the end."""
+    with attempt.stage("decode"):
+        return next(batches, [])

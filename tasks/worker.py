@@ -15,6 +15,7 @@ from dataclasses import replace
 import structlog
 from celery import Celery
 
+from app import telemetry
 from app.broker import TASKS, queue_names
 from app.clock import new_id, now
 from app.db import queries
@@ -143,6 +144,7 @@ def main() -> None:
     kinds = parser.parse_args().kinds
     settings = Settings()
     set_up_logging(settings)
+    telemetry.set_up("worker")
     end_with_parent()
     wanted = [Capability(kind) for kind in kinds.split(",")]
     with open_services(settings) as services:

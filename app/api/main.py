@@ -30,6 +30,7 @@ from app.api.auth import ApiKeys
 from app.api.head import HeadAsGet
 from app.api.request_id import RequestId
 from app.api.security import SecurityHeaders
+from app.api.tracing import TELEMETRY
 from app.api.unread import UnreadBody
 from app.clock import new_id
 from app.jobs.batches import feed
@@ -67,7 +68,7 @@ def create_app(settings: Settings) -> FastAPI:
                         await task
 
     # A path with a stray slash is unknown, not moved: clients resend no form to another address.
-    app = FastAPI(lifespan=lifespan, redirect_slashes=False, **openapi.ABOUT)
+    app = FastAPI(lifespan=lifespan, redirect_slashes=False, telemetry=TELEMETRY, **openapi.ABOUT)
     for module in (audio, bulk, jobs, files, batches, catalog, health, metrics):
         app.include_router(module.router)
     app.add_middleware(ApiKeys, settings=settings)

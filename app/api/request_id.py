@@ -11,6 +11,7 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app import telemetry
 from app.clock import new_id
 
 HEADER = "x-request-id"
@@ -28,6 +29,7 @@ class RequestId:
         given = Headers(scope=scope).get(HEADER, "")
         request_id = given if _TOKEN.fullmatch(given) else new_id("req")
         scope.setdefault("state", {})["request_id"] = request_id
+        telemetry.note(request_id=request_id)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

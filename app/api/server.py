@@ -7,6 +7,7 @@ import socket
 
 import uvicorn
 
+from app import telemetry
 from app.api.main import create_app
 from app.api.protocol import Protocol
 from app.logs import set_up_logging
@@ -24,6 +25,7 @@ def main() -> None:
     descriptor = parser.parse_args().fd
     settings = Settings()
     set_up_logging(settings)
+    telemetry.set_up("api")
     end_with_parent()
     config = uvicorn.Config(
         create_app(settings),

@@ -67,6 +67,7 @@ jobs = Table(
     Column("sync", Boolean, nullable=False, server_default=false()),
     Column("options", JSON, nullable=False),
     Column("request_id", String(64), nullable=False, server_default=""),
+    Column("traceparent", String(55), nullable=False, server_default=""),
     Column("owner", String(40), nullable=False, server_default=""),
     # input
     Column("input_key", String(200)),

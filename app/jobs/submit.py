@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import structlog
 from sqlalchemy.exc import DBAPIError
 
-from app import broker
+from app import broker, telemetry
 from app.audio.limits import Limits, inspect
 from app.clock import new_id, now
 from app.db.records import IdempotencyKey, Job
@@ -79,6 +79,7 @@ def submit(services: Services, submission: Submission) -> Job:
         sync=submission.sync,
         options=submission.options,
         request_id=submission.request_id,
+        traceparent=telemetry.traceparent(),
         owner=submission.owner,
         created_at=moment,
         enqueued_at=moment,
