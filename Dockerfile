@@ -2,19 +2,20 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY pyproject.toml requirements.lock README.md LICENSE NOTICE ./
-# Of what requirements.lock pins, only what the service itself needs: no test tools in the image.
 RUN python -m venv /opt/voxqueue \
-    && pip install --no-cache-dir "$(grep -oE '^uv==[0-9.]+' requirements.lock)" hatchling==1.33.0 \
-    && uv pip compile pyproject.toml --constraint requirements.lock --generate-hashes --quiet -o /tmp/runtime.lock \
-    && uv pip install --python /opt/voxqueue/bin/python --require-hashes --no-cache -r /tmp/runtime.lock
+    && /opt/voxqueue/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY app app
 COPY tasks tasks
 COPY models models
 COPY migrations migrations
-RUN uv pip install --python /opt/voxqueue/bin/python --no-deps --no-build-isolation --no-cache .
+# Such as otel, which is not locked: docker compose build --build-arg EXTRAS=otel
+ARG EXTRAS=
+RUN /opt/voxqueue/bin/pip install --no-cache-dir --no-build-isolation ".${EXTRAS:+[$EXTRAS]}"
 
 FROM python:3.11-slim-bookworm
 # OpenBLAS for machines that have no MKL (aarch64): MLX's own BLAS is 60 times slower.
+# Not pinned, since Debian keeps the newest version only:
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends libopenblas0-pthread \
     && rm -rf /var/lib/apt/lists/* \
@@ -25,7 +26,7 @@ ENV PATH=/opt/voxqueue/bin:$PATH \
     VOXQUEUE_DATA_DIR=/data \
     VOXQUEUE_MODELS_DIR=/models \
     PYTHONUNBUFFERED=1
-USER voxqueue
+USER 10001
 VOLUME ["/data", "/models"]
 EXPOSE 8000
 ENTRYPOINT ["voxqueue"]

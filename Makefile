@@ -42,12 +42,13 @@ serve: setup ## Keep the service up on http://127.0.0.1:8000
 test: setup develop ## Run every test
 	$(BIN)/python -m pytest
 
-check: develop ## Format, lint, types, import contracts, dependencies
+check: develop ## Format, lint, types, import contracts, dependencies, Dockerfile
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	$(BIN)/hadolint Dockerfile
 
 format: develop ## Format the code
 	$(BIN)/ruff format .

@@ -173,7 +173,7 @@ def test_our_services_are_one_image_that_is_not_root(name: str) -> None:
     assert SERVICES[name]["image"] == "voxqueue"
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     last = max(number for number, line in enumerate(lines) if line.startswith("FROM"))
-    assert "USER voxqueue" in lines[last:]
+    assert "USER 10001" in lines[last:]
 
 
 def test_the_image_has_all_that_it_copies() -> None:
