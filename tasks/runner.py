@@ -28,6 +28,7 @@ from app.jobs.errors import (
     job_error,
 )
 from app.jobs.services import Services
+from app.scrub import scrubbed
 from app.states import Capability, Kind
 from app.storage import StorageError, StoredBlob, keys
 from models.base import CountingProvider, InputRejected, SpeechProvider
@@ -215,12 +216,12 @@ def capabilities(providers: Iterable[Kind]) -> tuple[Capability, ...]:
 
 
 def _rejected(error: InputRejected) -> JobError:
-    return job_error(str(error), status=400, type_="invalid_request_error", code="rejected")
+    return job_error(scrubbed(error), status=400, type_="invalid_request_error", code="rejected")
 
 
 def _failed(error: Exception) -> JobError:
     return job_error(
-        f"audio model inference failed: {error}",
+        f"audio model inference failed: {scrubbed(error)}",
         status=500,
         type_="server_error",
         code="model_failed",

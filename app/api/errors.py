@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.db.records import Job
 from app.errors import BadRequest, ServiceError, Unavailable, Unprocessable
+from app.storage import StorageError
 
 MESSAGE_CHARACTERS = 1000  # of a message, which may quote what the caller sent
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -56,6 +57,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(DBAPIError, _database_error)
+    app.add_exception_handler(StorageError, _storage_error)
     app.add_middleware(Unexpected)
 
 
@@ -67,7 +69,16 @@ async def _service_error(_request: Request, error: Exception) -> Response:
 
 async def _database_error(request: Request, error: Exception) -> Response:
     log.error("database_failed", path=request.url.path, error=str(error))
-    failing = Unavailable("The database failed. Please try again later.")
+    return _unavailable("The database failed. Please try again later.")
+
+
+async def _storage_error(request: Request, error: Exception) -> Response:
+    log.error("storage_failed", path=request.url.path, error=str(error))
+    return _unavailable("The storage failed. Please try again later.")
+
+
+def _unavailable(message: str) -> Response:
+    failing = Unavailable(message)
     return error_response(failing.body(), failing.status, failing.headers)
 
 

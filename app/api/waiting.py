@@ -14,11 +14,10 @@ from starlette.responses import Response
 from app.api.context import services
 from app.api.errors import job_error_response
 from app.db.records import Job
-from app.errors import NotFound, Unavailable, WaitTimeout
+from app.errors import NotFound, WaitTimeout
 from app.jobs.lifecycle import cancel
 from app.jobs.services import Services
 from app.states import JobState
-from app.storage import StorageError
 
 Render = Callable[[Services, Job], Response]
 Result = TypeVar("Result")
@@ -39,12 +38,7 @@ async def settled(context: Services, waited: Job | None, job: Job, render: Rende
 
 def finished(context: Services, job: Job, render: Render) -> Response:
     """The result of a job in its final state, or its error with the error's status."""
-    if job.state is not JobState.SUCCEEDED:
-        return job_error_response(job)
-    try:
-        return render(context, job)
-    except StorageError as error:
-        raise Unavailable("The storage failed. Please try again later.") from error
+    return render(context, job) if job.state is JobState.SUCCEEDED else job_error_response(job)
 
 
 async def while_connected(

@@ -6,6 +6,7 @@ like the place itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -17,9 +18,11 @@ from httpcore2 import ConnectionPool, Response
 from app.errors import BadRequest
 from app.jobs.callbacks import Forbidden
 from app.jobs.post import GuardedBackend
+from app.scrub import scrubbed
 
 MAX_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SECRETS = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)
 FAULTS = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
 
 
@@ -51,7 +54,7 @@ def fetch(url: str, file: BinaryIO, bounds: Bounds) -> None:
     except (httpcore2.UnsupportedProtocol, httpcore2.LocalProtocolError, ValueError) as error:
         raise _refused(url, f"not a URL: {error}") from error
     except FAULTS as error:
-        raise _refused(url, f"{type(error).__name__}: {error}") from error
+        raise _refused(url, f"{type(error).__name__}: {scrubbed(error)}") from error
     raise _refused(url, f"more than {MAX_REDIRECTS} redirects")
 
 
@@ -82,4 +85,6 @@ def _header(response: Response, name: bytes) -> str:
 
 
 def _refused(url: str, reason: str) -> BadRequest:
-    return BadRequest(f"cannot fetch {url[:200]}: {reason}", param="url")
+    """Names the address without what may be a secret in it: a password, a signature."""
+    plain = _SECRETS.sub("", url)[:200]
+    return BadRequest(f"cannot fetch {plain}: {reason}", param="url")

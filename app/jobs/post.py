@@ -16,6 +16,7 @@ import httpcore2
 from httpcore2 import SOCKET_OPTION, ConnectionPool, NetworkBackend, NetworkStream, SyncBackend
 
 from app.jobs.callbacks import Forbidden, resolve
+from app.scrub import scrubbed
 
 
 class NotDelivered(Exception):
@@ -104,4 +105,4 @@ def post(url: str, body: bytes, headers: dict[str, str], *, seconds: float, allo
     except Forbidden as error:
         raise NotDelivered(f"refused: {error}") from error
     except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
-        raise NotDelivered(f"{type(error).__name__}: {error}") from error
+        raise NotDelivered(f"{type(error).__name__}: {scrubbed(error)}") from error

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy.exc import OperationalError
+from structlog.testing import capture_logs
 
 from app.clock import now
 from app.db import queries
@@ -166,6 +167,19 @@ def test_a_fault_of_model_or_input_is_the_job_s_error(
     failed = get_job(services, job.id)
     assert failed.state is JobState.FAILED
     assert (failed.error["code"], failed.error["status"]) == wanted
+
+
+def test_the_reason_of_a_failure_is_told_without_paths_or_secrets(
+    services, make_runner, provider
+) -> None:
+    job = add_job(services, options={"input": "Fail."})
+    reason = "cannot read /root/models/base/model.npz\n  File '/srv/x.py', line 3"
+    provider.before = raising(RuntimeError(reason))
+    with capture_logs() as logs:
+        make_runner(services).run(job.id)
+    told = get_job(services, job.id).error["message"]
+    assert told == "audio model inference failed: cannot read …/model.npz"
+    assert "model_failed" in [log["event"] for log in logs]
 
 
 @pytest.mark.parametrize("error", [StorageError("away"), OSError(28, "No space left on device")])
