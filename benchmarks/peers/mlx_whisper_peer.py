@@ -26,4 +26,4 @@ def work(request):
     return {"text": result["text"].strip(), "language": result["language"]}
 
 
-serve(work)
+serve(work, "mlx-whisper", "mlx")

@@ -1,4 +1,4 @@
-"""openai-whisper on torch: the float32 tensors of MODEL_FILE (safetensors, MLX names)."""
+"""openai-whisper on torch: the float32 tensors of MODEL_DIR in the native MLX layout."""
 
 import sys
 
@@ -6,11 +6,11 @@ import numpy as np
 import torch
 import whisper
 from safetensors.torch import load_file
-from speak_lines import serve
+from speak_lines import THREADS, serve
 from whisper.model import ModelDimensions, Whisper
 
-torch.set_num_threads(2)
-tensors = load_file(sys.argv[1])
+torch.set_num_threads(THREADS)
+tensors = load_file(f"{sys.argv[1]}/weights.safetensors")
 state = {}
 for key, tensor in tensors.items():
     name = key.replace("mlp1", "mlp.0").replace("mlp2", "mlp.2")
@@ -76,4 +76,4 @@ def work(request):
     return {"text": result["text"].strip(), "language": result["language"]}
 
 
-serve(work)
+serve(work, "openai-whisper", "torch")

@@ -4,6 +4,7 @@ import io
 import sys
 from pathlib import Path
 
+import soundfile
 from speak_lines import serve
 
 from app.audio import decode
@@ -31,17 +32,31 @@ def hear(request):
 
 
 def say(request):
+    """Phonemes may be given, as they are to the peers; the speech may be kept."""
     utterances = (
         [Utterance(text=request["text"], phonemes=request["phonemes"])]
         if "phonemes" in request
         else provider.plan_speech(request["text"])
     )
-    speech = provider.synthesize(utterances, voice="af_heart", speed=1.0)
+    voice = request.get("voice", "af_heart")
+    speech = provider.synthesize(utterances, voice=voice, speed=1.0)
+    if "save" in request:
+        with soundfile.SoundFile(request["save"], "w", provider.sample_rate, 1) as file:
+            for samples in speech:
+                file.write(samples)
     return {"audio_seconds": sum(map(len, speech)) / provider.sample_rate}
 
 
+def spell(request):
+    """A sentence as the phonemes that all systems are given."""
+    (utterance,) = provider.plan_speech(request["spell"])
+    return {"phonemes": utterance.phonemes}
+
+
 def work(request):
-    return hear(request) if "file" in request else say(request)
+    if "file" in request:
+        return hear(request)
+    return spell(request) if "spell" in request else say(request)
 
 
-serve(work)
+serve(work, "voxqueue", "mlx")

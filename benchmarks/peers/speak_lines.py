@@ -1,18 +1,34 @@
 """The line protocol of a runner: a request a line on stdin, an answer a line on stdout."""
 
 import json
+import os
+import resource
 import sys
 import time
+from importlib.metadata import version
+
+THREADS = os.cpu_count()
+KILOBYTES = 1 if sys.platform == "linux" else 1 / 1024  # in a unit of ru_maxrss
 
 
-def serve(work):
-    """Answer {"file": …} or {"text": …} with what work returns and the seconds it took."""
+def serve(work, *packages):
+    """Answer each request with what ``work`` returns, the seconds that took and the peak memory.
+
+    The versions of the packages go out first.
+    """
     out = sys.stdout
     sys.stdout = sys.stderr  # libraries print as they like
-    print(json.dumps({"ready": True}), file=out, flush=True)
+    print(
+        json.dumps({"versions": {name: version(name) for name in packages}}), file=out, flush=True
+    )
     for line in sys.stdin:
         request = json.loads(line)
         started = time.perf_counter()
         answer = work(request)
         answer["seconds"] = time.perf_counter() - started
+        answer["peak_megabytes"] = peak_megabytes()
         print(json.dumps(answer), file=out, flush=True)
+
+
+def peak_megabytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTES / 1024

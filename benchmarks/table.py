@@ -1,0 +1,36 @@
+"""Results as a person reads them."""
+
+from __future__ import annotations
+
+import statistics
+
+from benchmarks.alternate import Results, ratios
+from benchmarks.cases import Case
+from benchmarks.scoring import word_errors
+
+HEAD = (
+    f"{'system':32}{'median s':>9}{'fastest':>9}{'x real time':>13}{'ours / it':>11}{'peak MB':>9}"
+)
+
+
+def show(case: Case, results: Results) -> None:
+    print(f"\n{case.title}")
+    print(HEAD + ("  word errors" if case.reference else ""))
+    found = ratios(results)
+    for name, result in results.items():
+        ratio = f"{found[name]:11.2f}" if name in found else " " * 11
+        peak = f"{result.peak_megabytes:9.0f}" if result.peak_megabytes else " " * 9
+        print(
+            f"{name:32}{result.median:9.2f}{min(result.seconds):9.2f}{1 / result.cost:13.2f}"
+            f"{ratio}{peak}" + _errors(case.reference, " ".join(result.texts))
+        )
+    for result in results.values():
+        if result.added:
+            print(f"HTTP adds {1000 * statistics.median(result.added):.1f} ms to the model's time")
+
+
+def _errors(reference: str, text: str) -> str:
+    if not reference:
+        return ""
+    wrong, words = word_errors(reference, text)
+    return f"  {wrong} of {words}"
