@@ -60,6 +60,9 @@ class Settings(BaseSettings):
     """How often a worker looks for such messages."""
     storage_url: str = ""
     """Empty: a directory in the data directory."""
+    presigned_seconds: Annotated[int, Field(ge=0, le=604_800)] = 0
+    """Speech and files on S3 are answered with a redirect to an address there that lasts so long;
+    0: they come through the front door."""
 
     auth: Literal["auto", "on", "off"] = "auto"
     """Whether callers need an API key. ``auto``: unless only this machine reaches ``host``."""
@@ -130,7 +133,8 @@ class Settings(BaseSettings):
     queue_expiry_seconds: PositiveFloat = 7 * 86_400.0
     """A job that no worker has taken by then has expired."""
     window_batch: PositiveInt = 8
-    """Windows in one model call, and so the grain of cancelling, draining and pre-emption."""
+    """Windows in one model call, and so the grain of cancelling, draining, pre-emption and of
+    sharing a recording with idle workers."""
     retention_seconds: PositiveFloat = 7 * 86_400.0
     """How long the blobs of a finished job are kept."""
     speech_retention_seconds: NonNegativeFloat = 0.0

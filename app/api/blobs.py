@@ -1,6 +1,7 @@
 """A stored blob as a response: whole, in part or not at all (RFC 9110, sections 13 and 14).
 
-A blob never changes, so its SHA-256 is its entity tag.
+A blob never changes, so its SHA-256 is its entity tag. With ``presigned_seconds`` a store that can
+serve it itself is asked to: clients leave their key behind on the way to another host.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from starlette.datastructures import Headers
-from starlette.responses import Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from app.api import head
 from app.api.errors import error_response
 from app.errors import BadRequest, Gone
+from app.jobs.services import Services
 from app.storage import BlobStore
 
 CHUNK = 1 << 18  # bytes sent at a time
@@ -21,19 +24,23 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 def respond(
-    store: BlobStore,
+    services: Services,
     key: str,
     *,
     size: int,
     sha256: str,
-    asked: Headers,
+    request: Request,
     media_type: str,
-    headers: dict[str, str],
+    disposition: str = "",
 ) -> Response:
-    tag = f'"{sha256}"'
-    base = headers | {"ETag": tag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
+    tag, asked = f'"{sha256}"', request.headers
+    base = {"ETag": tag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
+    if disposition:
+        base["Content-Disposition"] = disposition
     if _matches(asked.get("if-none-match"), tag):
         return Response(status_code=304, headers=base)
+    if address := _address(services, key, request, media_type, disposition):
+        return RedirectResponse(address)
     wanted = asked.get("range") if asked.get("if-range", tag) == tag else None
     span = _span(wanted, size)
     if span is None:
@@ -45,13 +52,25 @@ def respond(
         (start, end), status = span, 206
         base["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     base["Content-Length"] = str(end - start)
-    chunks = _chunks(store, key, start, end)
+    chunks = _chunks(services.store, key, start, end)
     try:
         first = next(chunks, b"")  # before the headers go out: a blob that is gone is an error
     except FileNotFoundError:
         raise Gone from None
     body = chain([first], chunks)
     return StreamingResponse(body, status_code=status, media_type=media_type, headers=base)
+
+
+def _address(
+    services: Services, key: str, request: Request, media_type: str, disposition: str
+) -> str | None:
+    """Where the store serves the blob itself; GET only is what such an address answers."""
+    seconds = services.settings.presigned_seconds
+    if not seconds or head.is_head(request):
+        return None
+    return services.store.url(
+        key, seconds=seconds, content_type=media_type, disposition=disposition
+    )
 
 
 def _matches(given: str | None, tag: str) -> bool:

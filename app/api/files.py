@@ -95,13 +95,12 @@ def get_content(services: ServicesDep, owner: Owner, request: Request, file_id: 
     file = files.get(services, file_id, owner)
     is_speech = file.filename.endswith(".wav") and file.purpose == "batch_output"
     return blobs.respond(
-        services.store,
+        services,
         file.key,
         size=file.bytes,
         sha256=file.id,  # a file never changes
-        asked=request.headers,
+        request=request,
         media_type="audio/wav" if is_speech else "application/octet-stream",
-        headers={},
     )
 
 

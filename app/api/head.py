@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+MARK = "voxqueue.head"
 
 
 class HeadAsGet:
@@ -11,5 +14,10 @@ class HeadAsGet:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # A copy: by the original the server still knows that no body may follow.
-        asked = {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
+        is_asked = scope.get("method") == "HEAD"
+        asked = {**scope, "method": "GET", MARK: True} if is_asked else scope
         await self._app(asked, receive, send)
+
+
+def is_head(request: Request) -> bool:
+    return MARK in request.scope

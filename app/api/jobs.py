@@ -115,13 +115,13 @@ def delete_job(services: ServicesDep, owner: Owner, job_id: JobId) -> JSONRespon
 
 def _speech(services: Services, request: Request, job: Job) -> Response:
     return blobs.respond(
-        services.store,
+        services,
         job.output_key or "",
         size=job.output_bytes or 0,
         sha256=job.output_sha256 or "",
-        asked=request.headers,
+        request=request,
         media_type="audio/wav",
-        headers={"Content-Disposition": "attachment; filename=speech.wav"},
+        disposition="attachment; filename=speech.wav",
     )
 
 

@@ -94,7 +94,8 @@ class Server:
         def get() -> httpx2.Response:
             file.seek(0)
             file.truncate()
-            with self._client.stream("GET", f"/v1/jobs/{job_id}/result") as response:
+            path = f"/v1/jobs/{job_id}/result"  # which may send one on to a store
+            with self._client.stream("GET", path, follow_redirects=True) as response:
                 if response.is_success:
                     file.writelines(response.iter_bytes(CHUNK))
                 else:

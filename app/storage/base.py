@@ -56,6 +56,11 @@ class BlobStore(Protocol):
         """Every blob whose key starts with the prefix, which ends with a slash."""
         ...
 
-    def url(self, key: str, *, seconds: int) -> str | None:
-        """An address that serves the blob for so long, where the store can give one."""
+    def url(
+        self, key: str, *, seconds: int, content_type: str = "", disposition: str = ""
+    ) -> str | None:
+        """An address that serves the blob for so long, where the store can give one.
+
+        Its answers have those headers instead of what the blob was stored with.
+        """
         ...

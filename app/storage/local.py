@@ -94,7 +94,7 @@ class LocalStore:
                     size=facts.st_size,
                 )
 
-    def url(self, key: str, *, seconds: int) -> str | None:  # noqa: ARG002 - part of BlobStore; the front door serves local blobs itself
+    def url(self, key: str, **_answers: int | str) -> str | None:  # noqa: ARG002 - part of BlobStore; the front door serves local blobs itself
         return None
 
     def clear_incoming(self) -> None:

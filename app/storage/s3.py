@@ -166,11 +166,19 @@ class S3Store:
                     key = item["Key"].removeprefix(self._location.prefix)
                     yield ListedBlob(key=key, modified_at=item["LastModified"], size=item["Size"])
 
-    def url(self, key: str, *, seconds: int) -> str | None:
-        place = {"Bucket": self._location.bucket, "Key": self._name(key)}
+    def url(
+        self, key: str, *, seconds: int, content_type: str = "", disposition: str = ""
+    ) -> str | None:
+        wanted = {
+            "Bucket": self._location.bucket,
+            "Key": self._name(key),
+            "ResponseContentType": content_type,
+            "ResponseContentDisposition": disposition,
+        }
+        given = {name: value for name, value in wanted.items() if value}
         with _translated(f"cannot sign {key}"):
             return self._signer.generate_presigned_url(
-                "get_object", Params=place, ExpiresIn=seconds
+                "get_object", Params=given, ExpiresIn=seconds
             )
 
     def _name(self, key: str) -> str:

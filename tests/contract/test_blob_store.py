@@ -155,6 +155,11 @@ def test_an_address_serves_the_blob(server: S3Server, tmp_path: Path) -> None:
     answer = httpx2.get(url)
     assert (answer.status_code, answer.content) == (200, b"bytes")
     assert answer.headers["content-type"] == "audio/wav"
+    other = {"content_type": "text/plain", "disposition": "attachment; filename=k.txt"}
+    answer = httpx2.get(store.url("k", seconds=60, **other) or "")
+    assert answer.content == b"bytes"
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.headers["content-disposition"] == "attachment; filename=k.txt"
 
 
 def test_a_directory_gives_no_address(tmp_path: Path) -> None:
