@@ -1,7 +1,7 @@
 """The Celery application and all its settings; nothing else in the service configures Celery.
 
-A message carries a job's id and nothing else: it is a doorbell, and a lost or doubled one does no
-harm. Tasks are sent by name, so that the front door never imports worker code.
+A message carries a job's id and no more that counts: it is a doorbell, and a lost or doubled one
+does no harm. Tasks are sent by name, so that the front door never imports worker code.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ TASKS = {
     Kind.TRANSLATION: "voxqueue.translate",
     Kind.SPEECH: "voxqueue.synthesize",
 }
+HELP = "voxqueue.help"  # a part of a job that another worker leads
+HELP_QUEUE = "stt.help"  # only recordings are shared
+INVITATION_SECONDS = 10  # s; an older one is dropped: the worker that sent it sends more
 # s; longer than any task. With the usual hour a long task would be given to a second worker while
 # it runs; recovery here is the lease in the database, which notices a death within seconds.
 VISIBILITY_SECONDS = 86_400
@@ -40,8 +43,13 @@ def queue_name(capability: Capability, lane: Lane) -> str:
 
 
 def queue_names(capabilities: list[Capability]) -> list[str]:
-    """In the order in which a worker reads them: every interactive queue before any bulk one."""
-    return [queue_name(capability, lane) for lane in Lane for capability in capabilities]
+    """In the order in which a worker reads them: every interactive queue before any bulk one.
+
+    Invitations to help come last, and in a queue of their own, since the messages in the others are
+    counted against the jobs that wait.
+    """
+    names = [queue_name(capability, lane) for lane in Lane for capability in capabilities]
+    return names + ([HELP_QUEUE] if Capability.STT in capabilities else [])
 
 
 def make_celery(
@@ -94,8 +102,20 @@ def make_celery(
 
 def send(celery: Celery, job_id: str, *, kind: Kind, queue: str) -> None:
     """Ring for the job; raises BrokerDown within about half a second when nobody is there."""
+    _send(celery, TASKS[kind], [job_id], queue=queue)
+
+
+def invite(celery: Celery, job_id: str, attempt: int) -> None:
+    """Ask a worker that has nothing to do to help with the running attempt; raises BrokerDown.
+
+    It is told the attempt: the next one has not asked for help yet.
+    """
+    _send(celery, HELP, [job_id, attempt], queue=HELP_QUEUE, expires=INVITATION_SECONDS)
+
+
+def _send(celery: Celery, task: str, args: list[Any], **options: Any) -> None:
     try:
-        celery.send_task(TASKS[kind], args=[job_id], queue=queue)
+        celery.send_task(task, args=args, **options)
     except (OperationalError, OSError) as error:
         raise BrokerDown(str(error)) from error
 

@@ -108,6 +108,12 @@ class Jobs:
             ["kind"],
             registry=registry,
         )
+        self._helped = Counter(
+            "voxqueue_helped_audio_seconds",
+            "Seconds of audio that workers heard of recordings that another one led.",
+            ["kind"],
+            registry=registry,
+        )
         self._speed = Histogram(
             "voxqueue_real_time_factor",
             "Seconds of work for each second of audio.",
@@ -131,6 +137,7 @@ class Jobs:
             self._run.labels(job.kind).observe(run)
             audio = job.metrics.get("audio_seconds", 0.0)
             self._audio.labels(job.kind).inc(audio)
+            self._helped.labels(job.kind).inc(job.metrics.get("helped_seconds", 0.0))
             if audio:
                 self._speed.labels(job.kind).observe(run / audio)
 

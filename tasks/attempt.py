@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from app import telemetry
 from app.clock import now
 from app.db import queries
 from app.db.records import Job, WindowRow, Worker
+from app.jobs import lifecycle
+from app.jobs.errors import Loss
 from app.jobs.lifecycle import lease_end
 from app.jobs.services import Services
 from app.states import Capability, JobState, Lane
@@ -67,6 +70,11 @@ class Attempt:
         return self.job.attempt
 
     @property
+    def worker(self) -> str:
+        """Whose attempt this is."""
+        return self.job.worker or ""
+
+    @property
     def still_seconds(self) -> float:
         return time.monotonic() - self.stepped
 
@@ -85,6 +93,10 @@ class Attempt:
         with self.services.database.writing() as connection:
             return queries.renew_lease(connection, self.job, lease_until=lease_end(self.services))
 
+    def give_away(self, loss: Loss) -> None:
+        """Let another worker have what is in hand; from any thread."""
+        lifecycle.lose(self.services, self.job, loss)
+
     def checkpoint(self, progress: float, finished: Sequence[WindowRow] = ()) -> None:
         """Between two steps of the work: report, keep what is finished, stop if there is a reason.
 
@@ -96,7 +108,7 @@ class Attempt:
         self.job, self.stepped = job, time.monotonic()
         if job.cancel_requested:
             raise Cancelled
-        if self.draining.is_set() or (finished and self._must_make_room()):
+        if self.draining.is_set() or (finished and self.must_make_room()):
             raise HandBack
 
     def must_stop(self) -> bool:
@@ -142,19 +154,27 @@ class Attempt:
                 finished=finished,
             )
 
-    def _must_make_room(self) -> bool:
-        """Whether more callers wait than other workers are free to serve."""
+    def must_make_room(self) -> bool:
+        """Whether more callers wait than other workers are free to serve.
+
+        Those that only help with another's job count as free: they make room by themselves.
+        """
         if self.job.sync and self.job.lane is Lane.INTERACTIVE:
             return False
-        seen_after = now() - timedelta(seconds=self.services.settings.worker_stale_seconds)
         with self.services.database.reading() as connection:
             waiting = queries.count_interactive(connection, self.capabilities)
             if not waiting:
                 return False
-            busy = queries.busy_workers(connection)
-            live = queries.live_workers(connection, seen_after)
-        idle = [worker for worker in live if worker.id not in busy and self._can_replace(worker)]
-        return waiting > len(idle)
+            return waiting > self.count_free(connection, queries.busy_workers(connection))
 
-    def _can_replace(self, worker: Worker) -> bool:
+    def count_free(self, connection: Connection, busy: set[str]) -> int:
+        """Other workers that could do all that this one does."""
+        live = self.live_workers(connection)
+        return sum(worker.id not in busy and self._can_be_replaced_by(worker) for worker in live)
+
+    def live_workers(self, connection: Connection) -> list[Worker]:
+        seen_after = now() - timedelta(seconds=self.services.settings.worker_stale_seconds)
+        return queries.live_workers(connection, seen_after)
+
+    def _can_be_replaced_by(self, worker: Worker) -> bool:
         return all(worker.offers(capability) for capability in self.capabilities)

@@ -12,7 +12,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db import queries
-from app.jobs import lifecycle
 from app.jobs.errors import STUCK
 from tasks.attempt import Attempt
 from tasks.runner import Runner
@@ -55,7 +54,7 @@ class Heartbeat(threading.Thread):
 
     def _end_stuck(self, attempt: Attempt) -> None:
         log.error("worker_stuck", job_id=attempt.job.id, seconds=attempt.still_seconds)
-        lifecycle.lose(self._runner.services, attempt.job, STUCK)
+        attempt.give_away(STUCK)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def stop(self) -> None:

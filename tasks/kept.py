@@ -12,8 +12,11 @@ MODEL_CHARACTERS = 300  # of a model's name and revision
 
 def kept_rows(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:
     """By number; a first attempt need not look."""
-    if attempt.number == 1:
-        return {}
+    return {} if attempt.number == 1 else stored_rows(attempt, provider)
+
+
+def stored_rows(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:
+    """By number, whoever finished them."""
     with attempt.services.database.reading() as connection:
         rows = queries.get_windows(connection, attempt.job.id)
     return {row.number: row for row in rows if row.model == identity(provider)}

@@ -15,7 +15,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from app import telemetry
-from app.db import retention
+from app.db import queries, retention
 from app.db.records import Job, Worker
 from app.errors import KindNotLoaded, ServiceError
 from app.jobs import lifecycle
@@ -33,8 +33,9 @@ from app.states import Capability, Kind
 from app.storage import StorageError, StoredBlob, keys
 from models.base import CountingProvider, InputRejected, SpeechProvider
 from tasks import recall
-from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost
+from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost, Stop
 from tasks.draining import Draining
+from tasks.helping import Helping, can_help, help_out
 from tasks.synthesize import synthesize
 from tasks.transcribe import transcribe
 
@@ -66,10 +67,9 @@ class Runner:
         if job is None:
             log.info("delivery_ignored", job_id=job_id)  # delivered twice, cancelled or done
             return
-        with (
-            structlog.contextvars.bound_contextvars(job_id=job.id, request_id=job.request_id),
-            _traced(job, began),
-        ):
+        with _traced(job, "attempt", began):
+            with telemetry.span("claim", began=began):
+                pass
             attempt = self.current = Attempt(
                 services=self.services,
                 job=job,
@@ -82,6 +82,34 @@ class Runner:
                 self._hand_back(attempt)
             finally:
                 self.current = None
+
+    def help(self, job_id: str, number: int) -> None:
+        """Do a part of an attempt that another worker leads, if that is still under way."""
+        began = time_ns()
+        with self.services.database.reading() as connection:
+            job = queries.get_job(connection, job_id)
+        if job and can_help(job, number, self.worker.id) and job.kind in self.providers:
+            with _traced(job, "help", began):
+                self._help(job)
+
+    def _help(self, job: Job) -> None:
+        helping = self.current = Helping(
+            services=self.services,
+            job=job,
+            capabilities=capabilities(self.providers),
+            draining=self.draining,
+            helper=self.worker.id,
+        )
+        try:
+            help_out(helping, self.providers[job.kind])
+        except (Stop, Interrupted) as reason:
+            telemetry.note(outcome=type(reason).__name__)
+        except Exception:  # the leader meets the same fault, unless it is this worker's own
+            log.exception("help_failed")
+        finally:
+            helping.let_go()
+            self.current = None
+        log.info("worker_left", **helping.metrics)
 
     def _attempt(self, attempt: Attempt) -> None:
         started = perf_counter()
@@ -193,20 +221,24 @@ class Runner:
 
 
 @contextmanager
-def _traced(job: Job, began: int) -> Iterator[None]:
-    """The attempt in the trace of the job's request; ``began``: its claim, in nanoseconds."""
-    with telemetry.work(
-        f"{job.kind} attempt",
-        parent=job.traceparent,
-        began=began,
-        job_id=job.id,
-        request_id=job.request_id,
-        kind=job.kind,
-        lane=job.lane,
-        attempt=job.attempt,
+def _traced(job: Job, part: str, began: int) -> Iterator[None]:
+    """The worker's part in the logs, and in the trace of the job's request.
+
+    ``began``: when it first heard of the job, in nanoseconds.
+    """
+    with (
+        structlog.contextvars.bound_contextvars(job_id=job.id, request_id=job.request_id),
+        telemetry.work(
+            f"{job.kind} {part}",
+            parent=job.traceparent,
+            began=began,
+            job_id=job.id,
+            request_id=job.request_id,
+            kind=job.kind,
+            lane=job.lane,
+            attempt=job.attempt,
+        ),
     ):
-        with telemetry.span("claim", began=began):
-            pass
         yield
 
 

@@ -16,7 +16,7 @@ import structlog
 from celery import Celery
 
 from app import telemetry
-from app.broker import TASKS, queue_names
+from app.broker import HELP, TASKS, queue_names
 from app.clock import new_id, now
 from app.db import queries
 from app.db.records import LoadedModel, Worker
@@ -128,7 +128,7 @@ def serve(services: Services, providers: dict[Kind, SpeechProvider]) -> None:
 
 
 def register(celery: Celery, runner: Runner) -> None:
-    """One Celery task for each kind of job, so that Flower tells them apart."""
+    """One Celery task for each kind of job, and one for helping: so Flower tells them apart."""
 
     def work(job_id: str) -> None:
         runner.run(job_id)
@@ -145,8 +145,13 @@ def main() -> None:
     settings = Settings()
     set_up_logging(settings)
     telemetry.set_up("worker")
+    def assist(job_id: str, attempt: int) -> None:
+        runner.help(job_id, attempt)
+        memory.look_after(runner)
+
     end_with_parent()
     wanted = [Capability(kind) for kind in kinds.split(",")]
+    celery.task(name=HELP)(assist)
     with open_services(settings) as services:
         providers = load_models(settings, wanted)
         if not providers:

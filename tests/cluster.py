@@ -26,7 +26,7 @@ from app.db import queries
 from app.db.engine import Database
 from app.db.records import Job
 from app.db.schema import migrate
-from app.db.tables import windows
+from app.db.tables import shares, windows
 from app.embedded import EmbeddedValkey
 from app.settings import Settings
 from tests.engines import free_port
@@ -193,6 +193,14 @@ class Cluster:
         query = select(windows.c.number, windows.c.attempt).where(windows.c.job_id == job_id)
         with self.database.reading() as connection:
             return [tuple(row) for row in connection.execute(query.order_by(windows.c.number))]
+
+    def shares(self, job_id: str) -> dict[int, str]:
+        """The worker that took each share of the job's last attempt."""
+        query = select(shares.c.number, shares.c.worker).where(
+            shares.c.job_id == job_id, shares.c.attempt == self.job(job_id).attempt
+        )
+        with self.database.reading() as connection:
+            return dict(tuple(row) for row in connection.execute(query))
 
     def blobs(self) -> list[str]:
         root = self.settings.storage_dir

@@ -30,7 +30,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from app.db import deliveries
 from app.db.records import Job, LoadedModel, WindowRow, Worker
-from app.db.tables import jobs, leases, windows, workers
+from app.db.tables import jobs, leases, shares, windows, workers
 from app.states import MOVES, Capability, JobState, Kind, Lane
 
 _JOB = [jobs.c[field.name] for field in fields(Job)]
@@ -195,13 +195,22 @@ def checkpoint(
     progress: float,
     finished: Sequence[WindowRow] = (),
 ) -> Job | None:
-    """Renew the lease, report, and keep finished windows; None when the attempt has lost the job.
+    """Renew the lease, report, keep finished windows; None when the attempt has lost the job."""
+    values = {"lease_expires_at": lease_until, "progress": progress}
+    return _keep(connection, job, finished, values)
 
-    A finished window shows that the input does not kill its worker: losses count from there.
-    """
-    values: dict[str, Any] = {"lease_expires_at": lease_until, "progress": progress}
+
+def keep_windows(connection: Connection, job: Job, finished: Sequence[WindowRow]) -> Job | None:
+    """The same of a worker that helps with the attempt; None when that has lost the job."""
+    return _keep(connection, job, finished, {})
+
+
+def _keep(
+    connection: Connection, job: Job, finished: Sequence[WindowRow], values: dict[str, Any]
+) -> Job | None:
+    """A finished window shows that the input does not kill its worker: losses count from there."""
     if finished:
-        values |= {"losses": 0, "faults": 0, "last_loss": None}
+        values = {**values, "losses": 0, "faults": 0, "last_loss": None}
     statement = update(jobs).where(
         jobs.c.id == job.id, jobs.c.state == JobState.RUNNING, jobs.c.attempt == job.attempt
     )
@@ -239,6 +248,16 @@ def count_interactive(connection: Connection, capabilities: Sequence[Capability]
     return connection.execute(query).scalar_one()
 
 
+def count_due(
+    connection: Connection, capabilities: Sequence[Capability], now: datetime, *, most: int
+) -> int:
+    """Jobs that a worker could take now, counted up to so many."""
+    query = select(jobs.c.id).where(
+        jobs.c.state == JobState.QUEUED, jobs.c.capability.in_(capabilities), _due(now)
+    )
+    return len(connection.execute(query.limit(most)).all())
+
+
 def busy_workers(connection: Connection) -> set[str]:
     query = select(jobs.c.worker).where(jobs.c.state == JobState.RUNNING)
     return set(connection.execute(query).scalars())
@@ -260,10 +279,27 @@ def put_windows(
     )
 
 
-def get_windows(connection: Connection, job_id: str) -> list[WindowRow]:
+def get_windows(
+    connection: Connection, job_id: str, *, first: int = 0, last: int | None = None
+) -> list[WindowRow]:
+    """In order; ``first`` and ``last`` are numbers."""
     columns = [windows.c[field.name] for field in fields(WindowRow)]
-    query = select(*columns).where(windows.c.job_id == job_id).order_by(windows.c.number)
-    return [WindowRow(**row._asdict()) for row in connection.execute(query)]
+    query = select(*columns).where(windows.c.job_id == job_id, windows.c.number >= first)
+    if last is not None:
+        query = query.where(windows.c.number <= last)
+    return [
+        WindowRow(**row._asdict()) for row in connection.execute(query.order_by(windows.c.number))
+    ]
+
+
+def count_samples(connection: Connection, job_id: str, model: str) -> int:
+    """In all the windows that have been finished with this model."""
+    length = windows.c.end_sample - windows.c.start_sample
+    query = select(func.coalesce(func.sum(length), 0)).where(
+        windows.c.job_id == job_id, windows.c.model == model
+    )
+    total: int = connection.execute(query).scalar_one()
+    return total
 
 
 # -- recovery --------------------------------------------------------------------------------------
@@ -352,13 +388,19 @@ def delete_worker(connection: Connection, worker_id: str) -> None:
 def bury_worker(connection: Connection, *, host: str, pid: int, now: datetime) -> None:
     """The process is known to be dead and about to be started again.
 
-    Its leases end now instead of at their expiry. Its row stays until it is stale, so that requests
-    of the next seconds wait for the new process instead of being refused.
+    Its leases, also of its shares in others' jobs, end now instead of at their expiry. Its row
+    stays until it is stale, so that requests of the next seconds wait for the new process instead
+    of being refused.
     """
     dead = select(workers.c.id).where(workers.c.host == host, workers.c.pid == pid)
     connection.execute(
         update(jobs)
         .where(jobs.c.state == JobState.RUNNING, jobs.c.worker.in_(dead))
+        .values(lease_expires_at=now)
+    )
+    connection.execute(
+        update(shares)
+        .where(shares.c.worker.in_(dead), shares.c.lease_expires_at > now)
         .values(lease_expires_at=now)
     )
     connection.execute(
@@ -410,7 +452,7 @@ def take_lease(
     if connection.execute(statement.values(owner=owner, expires_at=until)).rowcount:
         return True
     values = {"name": name, "owner": owner, "expires_at": until}
-    return _insert_if_absent(connection, leases, values, key="name")
+    return insert_if_absent(connection, leases, values, keys=("name",))
 
 
 def release_lease(connection: Connection, name: str, *, owner: str) -> None:
@@ -422,12 +464,13 @@ def _dialect_insert(connection: Connection, table: Any) -> Any:
     return postgres_insert(table) if is_postgres else sqlite_insert(table)
 
 
-def _insert_if_absent(
-    connection: Connection, table: Any, values: dict[str, Any], *, key: str
+def insert_if_absent(
+    connection: Connection, table: Any, values: dict[str, Any], *, keys: Sequence[str]
 ) -> bool:
+    """True when there was no row with these keys."""
     statement = _dialect_insert(connection, table).values(**values)
     # A row count of an insert is not told by every driver.
-    statement = statement.on_conflict_do_nothing(index_elements=[key]).returning(table.c[key])
+    statement = statement.on_conflict_do_nothing(index_elements=keys).returning(table.c[keys[0]])
     return connection.execute(statement).first() is not None
 
 

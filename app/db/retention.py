@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, not_, select, 
 
 from app.db import idempotency
 from app.db.queries import get_job
-from app.db.tables import deliveries, jobs, windows
+from app.db.tables import deliveries, jobs, shares, windows
 from app.states import DeliveryState
 
 
@@ -25,7 +25,8 @@ def purgeable(connection: Connection, now: datetime, *, limit: int = 100) -> lis
 
 def mark_purged(connection: Connection, job_id: str, now: datetime) -> None:
     idempotency.forget_keys(connection, job_id)
-    connection.execute(delete(windows).where(windows.c.job_id == job_id))
+    for table in (windows, shares):
+        connection.execute(delete(table).where(table.c.job_id == job_id))
     statement = update(jobs).where(jobs.c.id == job_id)
     connection.execute(statement.values(purged_at=now, input_key=None, output_key=None))
 

@@ -138,6 +138,17 @@ windows = Table(
     Column("transcript", JSON, nullable=False),
 )
 
+shares = Table(
+    "shares",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("worker", String(40), nullable=False),
+    Column("lease_expires_at", UtcDateTime, nullable=False),
+    Index(None, "lease_expires_at"),
+)
+
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,

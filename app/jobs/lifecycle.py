@@ -169,6 +169,15 @@ def ring(services: Services, job: Job) -> None:
             queries.mark_sent(connection, job.id, None)
 
 
+def invite(services: Services, job: Job, count: int) -> None:
+    """Ask so many workers to help with the running job; nothing is lost when none of them comes."""
+    try:
+        for _ in range(count):
+            broker.invite(services.celery, job.id, job.attempt)
+    except broker.BrokerDown as error:
+        log.warning("broker_down", job_id=job.id, error=str(error))
+
+
 def _finish(
     services: Services, job: Job, state: JobState, *where: ColumnElement[bool], **values: Any
 ) -> Job | None:

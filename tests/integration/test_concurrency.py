@@ -1,16 +1,17 @@
-"""Exactness under concurrency: admission, claim and sweep, each on both databases."""
+"""Exactness under concurrency: admission, claim, shares and sweep, each on both databases."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from app.clock import new_id, now
-from app.db import queries
-from app.db.records import Job
+from app.db import queries, retention, shares
+from app.db.records import Job, WindowRow
 from app.errors import Busy
 from app.jobs import lifecycle
 from app.jobs.services import Services
@@ -105,3 +106,73 @@ def test_a_lease_is_free_after_its_end(services: Services) -> None:
             until = when + timedelta(seconds=10)
             taken.append(queries.take_lease(connection, name, owner=owner, now=when, until=until))
     assert taken == [True, False, True]
+
+
+def running(services: Services) -> Job:
+    job = lifecycle.claim(services, say(services, sync=False).id, "wkr_leads")
+    assert job is not None
+    return job
+
+
+def take(services: Services, job: Job, number: int, worker: str, **lease: Any) -> bool:
+    until = now() + timedelta(**(lease or {"hours": 1}))
+    with services.database.writing() as connection:
+        return shares.take(connection, job, number, worker=worker, lease_until=until)
+
+
+def test_a_share_is_taken_once(services: Services) -> None:
+    job = running(services)
+    found = at_once(
+        10 * THREADS, lambda number: take(services, job, number // THREADS, f"wkr_{number}")
+    )
+    assert sum(found) == 10
+
+
+def test_a_share_left_lying_is_taken_over_and_its_first_owner_told(services: Services) -> None:
+    job = running(services)
+    assert take(services, job, 0, "wkr_dead", seconds=-1)
+    assert take(services, job, 8, "wkr_alive")
+
+    with services.database.writing() as connection:
+        assert shares.take_over(connection, job, 0, worker="wkr_leads", now=now())
+        assert not shares.take_over(connection, job, 8, worker="wkr_leads", now=now())
+        assert not shares.end(connection, job, 0, worker="wkr_dead", now=now())
+        assert not shares.renew(connection, job, worker="wkr_dead", now=now(), lease_until=now())
+
+
+def test_a_share_counts_until_it_ends_and_belongs_to_its_attempt(services: Services) -> None:
+    job = running(services)
+    assert take(services, job, 8, "wkr_helps")
+    assert take(services, replace(job, attempt=2), 8, "wkr_next")
+    with services.database.writing() as connection:
+        assert shares.in_hand(connection, job, now()) == {8}
+        assert shares.busy_workers(connection, now()) == {"wkr_helps", "wkr_next"}
+        assert shares.end(connection, job, 8, worker="wkr_helps", now=now())
+        assert shares.in_hand(connection, job, now()) == set()
+        assert shares.busy_workers(connection, now()) == {"wkr_next"}
+        retention.mark_purged(connection, job.id, now())
+        assert shares.busy_workers(connection, now()) == set()
+
+
+def test_windows_of_several_workers_are_one_attempt_s(services: Services) -> None:
+    job = running(services)
+
+    def keep(number: int) -> bool:
+        row = WindowRow(
+            number=number,
+            start_sample=number * 10,
+            end_sample=number * 10 + 10,
+            model="m",
+            transcript={"n": number},
+        )
+        with services.database.writing() as connection:
+            return queries.keep_windows(connection, job, [row]) is not None
+
+    assert all(at_once(20, keep))
+    with services.database.reading() as connection:
+        rows = queries.get_windows(connection, job.id, first=3, last=5)
+        assert queries.count_samples(connection, job.id, "m") == 200
+        assert queries.count_samples(connection, job.id, "another") == 0
+    assert [row.transcript["n"] for row in rows] == [3, 4, 5]
+    lifecycle.hand_back(services, job)
+    assert not keep(99)

@@ -80,7 +80,7 @@ def test_finished_jobs_are_counted_once(
         started_at=ended - timedelta(seconds=10),
         finished_at=ended,
         attempt=3,
-        metrics={"run_seconds": 8.0, "audio_seconds": 40.0},
+        metrics={"run_seconds": 8.0, "audio_seconds": 40.0, "helped_seconds": 15.0},
     )
     put(services, JobState.FAILED, finished_at=ended, kind=Kind.TRANSLATION)
     put(services, JobState.SUCCEEDED, finished_at=ended - timedelta(days=1), metrics={})
@@ -94,6 +94,7 @@ def test_finished_jobs_are_counted_once(
     assert found[f"voxqueue_job_wait_seconds_sum{speech}"] == pytest.approx(20, abs=1)
     assert found[f"voxqueue_job_run_seconds_sum{speech}"] == 8
     assert found[f"voxqueue_audio_seconds_total{speech}"] == 40
+    assert found[f"voxqueue_helped_audio_seconds_total{speech}"] == 15
     assert found['voxqueue_real_time_factor_bucket{kind="speech",le="0.2"}'] == 1
 
 

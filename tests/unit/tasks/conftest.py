@@ -89,7 +89,9 @@ def provider() -> Provider:
 def make_runner(provider: Provider) -> Callable[..., Runner]:
     def build(services: Services, name: str = "wkr_1", **providers: Any) -> Runner:
         moment = now()
-        loaded = LoadedModel(name="stub", family="stub", capabilities=tuple(Capability))
+        loaded = LoadedModel(
+            name="stub", family="stub", capabilities=tuple(Capability), revision="1"
+        )
         worker = Worker(
             id=name,
             host="h",
