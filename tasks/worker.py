@@ -134,8 +134,13 @@ def register(celery: Celery, runner: Runner) -> None:
         runner.run(job_id)
         memory.look_after(runner)
 
+    def assist(job_id: str, attempt: int) -> None:
+        runner.help(job_id, attempt)
+        memory.look_after(runner)
+
     for name in TASKS.values():
         celery.task(name=name)(work)
+    celery.task(name=HELP)(assist)
 
 
 def main() -> None:
@@ -145,13 +150,8 @@ def main() -> None:
     settings = Settings()
     set_up_logging(settings)
     telemetry.set_up("worker")
-    def assist(job_id: str, attempt: int) -> None:
-        runner.help(job_id, attempt)
-        memory.look_after(runner)
-
     end_with_parent()
     wanted = [Capability(kind) for kind in kinds.split(",")]
-    celery.task(name=HELP)(assist)
     with open_services(settings) as services:
         providers = load_models(settings, wanted)
         if not providers:
