@@ -29,6 +29,7 @@ from app.states import Capability, Kind
 from app.supervisor import RESTART_STATUS
 from models import registry
 from models.base import ModelError, SpeechProvider
+from models.catalog import catalogue
 from tasks import memory, stopping
 from tasks.draining import Draining
 from tasks.heartbeat import Heartbeat
@@ -54,7 +55,17 @@ def _load(capability: Capability, name: str) -> SpeechProvider | None:
         return registry.load(name)
     except (ModelError, OSError) as error:
         log.warning("model_not_loaded", capability=capability, model=name, error=str(error))
+        sys.stderr.write(f"voxqueue: {name} ({capability}) does not load: {_advice(name, error)}\n")
         return None
+
+
+def _advice(name: str, error: Exception) -> str:
+    """One line for whoever sits at the terminal: why, and what to do."""
+    why = " ".join(str(error).split())
+    if "run `" in why:
+        return f"{why}, then start again"
+    mend = f"run `voxqueue models pull --force {name}`" if name in catalogue() else "mend it"
+    return f"{why}; {mend} or name another model, then start again"
 
 
 def _kinds(capability: Capability, provider: SpeechProvider) -> list[Kind]:

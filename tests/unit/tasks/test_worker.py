@@ -74,3 +74,43 @@ def test_a_model_that_does_not_load_leaves_its_place_to_the_next(load) -> None:
 def test_a_worker_loads_only_what_it_is_for(load) -> None:
     models = {"chat_model": "chat", "stt_model": "whisper", "tts_model": "kokoro"}
     assert load(Capability.TTS, **models) == {Kind.SPEECH: "kokoro"}
+
+
+def refuse(reason: str) -> Callable[[str], SpeechProvider]:
+    def load_model(_name: str) -> SpeechProvider:
+        raise CheckpointError(reason)
+
+    return load_model
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "told"),
+    [
+        (
+            "whisper-base",
+            "whisper-base is not at /m: run `voxqueue models pull whisper-base`",
+            "whisper-base is not at /m: run `voxqueue models pull whisper-base`, then start again",
+        ),
+        (
+            "whisper-base",
+            "model.bin is cut short",
+            "model.bin is cut short; run `voxqueue models pull --force whisper-base` or name another model, then start again",
+        ),
+        (
+            "/my/model",
+            "no config.json\nat all",
+            "no config.json at all; mend it or name another model, then start again",
+        ),
+    ],
+)
+def test_a_model_that_does_not_load_is_one_plain_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    reason: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr(registry, "load", refuse(reason))
+    assert load_models(Settings(stt_model=name, tts_model=""), [Capability.STT]) == {}
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("voxqueue:")]
+    assert lines == [f"voxqueue: {name} (stt) does not load: {told}"]
