@@ -84,7 +84,7 @@ def _normalized(
     index: int, clip: EncodedClip, source: OpenedClip, policy: AudioPolicy, cancelled: Cancelled
 ) -> NormalizedClip:
     poll = poll_at(cancelled, Checkpoint.DECODE, index)
-    decoded = decode(source, clip=index, policy=policy, poll=poll)
+    decoded = decode(source, clip=index, bounds=policy, poll=poll)
     frontend = FRONTENDS[policy.family]
     # Compressed headers may have declared another length.
     rate = frontend.shape(len(decoded), source.sample_rate).sample_rate

@@ -17,8 +17,7 @@ from models.containers.geometry import Container, Geometry, Malformed
 from models.containers.packets import Positioned
 from models.preprocess.cancellation import Poll
 from models.preprocess.errors import CorruptClip
-from models.preprocess.policy import AudioPolicy
-from models.preprocess.source import check_duration, check_rate
+from models.preprocess.source import SourceBounds, check_duration, check_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class PackedClip:
 
 
 def open_packed(
-    data: bytes, container: Container, *, clip: int, policy: AudioPolicy, poll: Poll
+    data: bytes, container: Container, *, clip: int, bounds: SourceBounds, poll: Poll
 ) -> PackedClip:
     poll()
     probe = mp3.probe if container is Container.MP3 else flac.probe
@@ -62,12 +61,12 @@ def open_packed(
         geometry = probe(io.BytesIO(data), len(data))
     except Malformed as error:
         raise CorruptClip(clip, str(error)) from error
-    check_rate(geometry.sample_rate, clip, policy)
+    check_rate(geometry.sample_rate, clip, bounds)
     opened = PackedClip(
         data=data,
         clip=clip,
         geometry=geometry,
-        max_frames=geometry.sample_rate * policy.max_duration_seconds,
+        max_frames=geometry.sample_rate * bounds.max_duration_seconds,
     )
-    check_duration(opened.frames, opened.sample_rate, policy)
+    check_duration(opened.frames, opened.sample_rate, bounds)
     return opened

@@ -66,7 +66,7 @@ class _Totals:
     def add(self, index: int, clip: EncodedClip, cancelled: Cancelled) -> OpenedClip:
         self._add_encoded(index, clip)
         poll = poll_at(cancelled, Checkpoint.DECODE, index)
-        opened = open_clip(clip.data, clip=index, policy=self.policy, poll=poll)
+        opened = open_clip(clip.data, clip=index, bounds=self.policy, poll=poll)
         self._add_source(opened)
         self._add_normalized(opened)
         return opened

@@ -13,7 +13,6 @@ from typing import Protocol
 from models.containers.packets import Positioned
 from models.preprocess.cancellation import Poll
 from models.preprocess.errors import CorruptClip, LimitExceeded
-from models.preprocess.policy import AudioPolicy
 
 
 class SourceKind(StrEnum):
@@ -32,6 +31,17 @@ class EncodedClip:
     """Counts from one, in the order of the request."""
 
 
+class SourceBounds(Protocol):
+    """What a clip may be before anything is made of it."""
+
+    @property
+    def min_source_sample_rate(self) -> int: ...
+    @property
+    def max_source_sample_rate(self) -> int: ...
+    @property
+    def max_duration_seconds(self) -> int: ...
+
+
 class OpenedClip(Protocol):
     """A clip whose header was read and allowed."""
 
@@ -41,7 +51,7 @@ class OpenedClip(Protocol):
     def channels(self) -> int: ...
     @property
     def frames(self) -> int:
-        """As declared, else the most that the policy permits."""
+        """As declared, else the most that the bounds permit."""
         ...
 
     def blocks(self, poll: Poll) -> Iterator[Positioned]:
@@ -49,8 +59,8 @@ class OpenedClip(Protocol):
         ...
 
 
-def check_rate(rate: int, clip: int, policy: AudioPolicy) -> None:
-    least, most = policy.min_source_sample_rate, policy.max_source_sample_rate
+def check_rate(rate: int, clip: int, bounds: SourceBounds) -> None:
+    least, most = bounds.min_source_sample_rate, bounds.max_source_sample_rate
     if rate < least:
         reason = f"source sample rate {rate} Hz is below the {least} Hz family minimum"
         raise CorruptClip(clip, reason)
@@ -58,7 +68,7 @@ def check_rate(rate: int, clip: int, policy: AudioPolicy) -> None:
         raise LimitExceeded("source sample rate", actual=rate, maximum=most)
 
 
-def check_duration(frames: int, rate: int, policy: AudioPolicy) -> None:
-    most = rate * policy.max_duration_seconds
+def check_duration(frames: int, rate: int, bounds: SourceBounds) -> None:
+    most = rate * bounds.max_duration_seconds
     if frames > most:
         raise LimitExceeded("source duration samples", actual=frames, maximum=most)

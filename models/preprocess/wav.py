@@ -1,7 +1,7 @@
 """The strict RIFF/WAVE reader: PCM16 and float32, and nothing that a header only half says.
 
 Reads what the front door's lenient reader (app.audio.wav) clamps as an error, because a model's
-clip must be what its sender meant. Owns chunks and sample formats; bounds come with the policy.
+clip must be what its sender meant. Owns chunks and sample formats; bounds come from outside.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from models.base import Samples
 from models.containers.packets import Positioned
 from models.preprocess.cancellation import Poll
 from models.preprocess.errors import CorruptClip, EmptyClip
-from models.preprocess.policy import AudioPolicy
-from models.preprocess.source import check_duration, check_rate
+from models.preprocess.source import SourceBounds, check_duration, check_rate
 
 MAX_CHUNKS = 256
 UNSIZED = 0xFFFF_FFFF  # the data size that a streaming writer leaves
@@ -52,14 +51,14 @@ class WavClip:
             yield first, block / PCM16_SCALE if self.dtype.kind == "i" else block
 
 
-def open_wav(data: bytes, *, clip: int, policy: AudioPolicy, poll: Poll) -> WavClip:
+def open_wav(data: bytes, *, clip: int, bounds: SourceBounds, poll: Poll) -> WavClip:
     poll()
     fmt, samples = _Chunks(data, clip, poll).find()
     tag, channels, rate = struct.unpack_from("<HHI", fmt)
     bits = int.from_bytes(fmt[14:16], "little")
     if channels == 0 or rate == 0:
         raise CorruptClip(clip, "WAV channel count and sample rate must be non-zero")
-    check_rate(rate, clip, policy)
+    check_rate(rate, clip, bounds)
     if (tag, bits) not in FORMATS:
         raise CorruptClip(clip, f"unsupported WAV format {tag}/{bits}-bit")
     if not samples:
@@ -67,7 +66,7 @@ def open_wav(data: bytes, *, clip: int, policy: AudioPolicy, poll: Poll) -> WavC
     frames, rest = divmod(len(samples), channels * bits // 8)
     if rest:
         raise CorruptClip(clip, "WAV data is not aligned to complete sample frames")
-    check_duration(frames, rate, policy)
+    check_duration(frames, rate, bounds)
     return WavClip(
         data=data,
         start=samples.start,

@@ -54,25 +54,25 @@ def test_5_3_the_boundary_polls_in_order(silence, clips, gemma, countdown):
 
 @pytest.mark.parametrize(("frames", "polls"), [(4_096, 1), (4_097, 2), (40_960, 10)])
 def test_5_3_decoding_polls_every_4096_frames(silence, gemma, countdown, frames, polls):
-    opened = open_clip(silence(frames), clip=0, policy=gemma, poll=no_poll)
+    opened = open_clip(silence(frames), clip=0, bounds=gemma, poll=no_poll)
     counted = countdown()
     poll = poll_at(counted, Checkpoint.DECODE, 0)
-    decode(opened, clip=0, policy=gemma, poll=poll)
+    decode(opened, clip=0, bounds=gemma, poll=poll)
     assert counted.asked == polls
 
 
 def test_5_3_inspection_polls_after_every_chunk(riff, fmt, chunk, gemma, countdown):
     data = riff(*[chunk(b"LIST", b"")] * 10, fmt(), chunk(b"data", bytes(2)))
     counted = countdown()
-    open_clip(data, clip=0, policy=gemma, poll=poll_at(counted, Checkpoint.DECODE, 0))
+    open_clip(data, clip=0, bounds=gemma, poll=poll_at(counted, Checkpoint.DECODE, 0))
     assert counted.asked == 1 + 11
 
 
 @pytest.mark.parametrize("container", ["FLAC", "MP3"])
 def test_5_3_compressed_clips_poll_at_every_packet(encoded, tone, gemma, countdown, container):
-    opened = open_clip(encoded(tone(3.0), container), clip=0, policy=gemma, poll=no_poll)
+    opened = open_clip(encoded(tone(3.0), container), clip=0, bounds=gemma, poll=no_poll)
     counted = countdown()
-    decode(opened, clip=0, policy=gemma, poll=poll_at(counted, Checkpoint.DECODE, 0))
+    decode(opened, clip=0, bounds=gemma, poll=poll_at(counted, Checkpoint.DECODE, 0))
     assert counted.asked >= 1 + 3  # blocks of a second at most
 
 

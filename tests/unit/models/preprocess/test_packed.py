@@ -87,9 +87,9 @@ def test_2_6_a_declared_length_is_refused_before_decoding(
 def test_2_6_output_beyond_the_longest_clip_is_refused(encoded, tone, narrowed, flac_total):
     data = flac_total(encoded(tone(1.5), "FLAC"), 100)
     policy = narrowed(max_duration_seconds=1)
-    opened = open_clip(data, clip=0, policy=policy, poll=no_poll)
+    opened = open_clip(data, clip=0, bounds=policy, poll=no_poll)
     with pytest.raises(WaveformError, match="source duration samples limit exceeded"):
-        decode(opened, clip=0, policy=policy, poll=no_poll)
+        decode(opened, clip=0, bounds=policy, poll=no_poll)
 
 
 def test_2_6_a_header_that_declares_too_little_cuts_nothing(encoded, tone, prepared, flac_total):

@@ -24,8 +24,8 @@ PHI = PINNED[Family.PHI4MM]
 
 
 def samples_of(data: bytes, policy=PHI, clip=0):
-    opened = open_clip(data, clip=clip, policy=policy, poll=no_poll)
-    return decode(opened, clip=clip, policy=policy, poll=no_poll)
+    opened = open_clip(data, clip=clip, bounds=policy, poll=no_poll)
+    return decode(opened, clip=clip, bounds=policy, poll=no_poll)
 
 
 def refusal(data: bytes, policy=PHI, clip=0) -> str:
@@ -121,12 +121,12 @@ def test_3_data_may_come_before_fmt(riff, fmt, chunk):
 
 def test_3_the_last_of_several_wins_where_data_came_first(riff, fmt, chunk):
     data = riff(chunk(b"data", PCM.tobytes()), fmt(rate=8_000), fmt(rate=24_000))
-    assert open_clip(data, clip=0, policy=PHI, poll=no_poll).sample_rate == 24_000
+    assert open_clip(data, clip=0, bounds=PHI, poll=no_poll).sample_rate == 24_000
 
 
 def test_3_the_last_fmt_before_data_wins(riff, fmt, chunk):
     data = riff(fmt(rate=8_000), fmt(rate=24_000), chunk(b"data", PCM.tobytes()), fmt(rate=1))
-    assert open_clip(data, clip=0, policy=PHI, poll=no_poll).sample_rate == 24_000
+    assert open_clip(data, clip=0, bounds=PHI, poll=no_poll).sample_rate == 24_000
 
 
 def test_3_bytes_after_the_data_chunk_are_never_looked_at(riff, fmt, chunk):
