@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
+"""Languages written without spaces between words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:

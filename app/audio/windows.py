@@ -1,7 +1,7 @@
 """A stream of samples as windows that a model can take, and the windows' texts as one transcript.
 
-Windows are cut in a pause near their end, found by energy alone; together they are the input, no
-sample lost or doubled. Pure, and in constant memory; knows no file and no model.
+Windows are cut in a pause near their end; together they are the input, no sample lost or doubled.
+Pure, and in constant memory; knows no file and no model.
 """
 
 from __future__ import annotations
@@ -13,18 +13,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from models.transcript import Segment, Transcript, Usage, WindowTranscript
+from models.pauses import quiet_cut
+from models.transcript import SPACELESS, Segment, Transcript, Usage, WindowTranscript
 
 Samples = NDArray[np.float32]
 
 RATE = 16_000  # Hz
 WINDOW_SECONDS = 30.0
-FRAME_SECONDS = 0.02  # one energy measurement
-SEARCH_SECONDS = 10.0  # the end of a window in which a cut may fall
-PAUSES_SECONDS = (0.3, 0.1, 0.04)  # looked for in turn: between sentences, words, syllables
-MARGIN_SECONDS = 0.25  # of a long pause goes to the next window
-FAINT = 1e-8  # mean square; below -80 dBFS all is silence
-SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "yue"})  # written without spaces between words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,40 +53,6 @@ def plan(
             number, start = number + 1, start + cut
     if length:
         yield Window(number=number, start=start, samples=np.concatenate(held))
-
-
-def quiet_cut(samples: Samples, *, rate: int = RATE) -> int:
-    """Where to end a window that more follows: in the last good pause, else at its very end."""
-    frame = max(1, int(FRAME_SECONDS * rate))
-    count = len(samples) // frame
-    power = np.square(samples[: count * frame].reshape(count, frame), dtype=np.float64).mean(axis=1)
-    first = max(count // 2, count - int(SEARCH_SECONDS / FRAME_SECONDS))
-    runs = _runs(_quiet(power, first))
-    for least in PAUSES_SECONDS:
-        pauses = [(a, b) for a, b in runs if (b - a) * FRAME_SECONDS >= least]
-        if pauses:
-            a, b = pauses[-1]
-            margin = min((b - a) / 2, MARGIN_SECONDS / FRAME_SECONDS)
-            return int((first + b - margin) * frame)
-    return len(samples)
-
-
-def _quiet(power: NDArray[np.float64], first: int) -> NDArray[np.bool_]:
-    """Which frames from `first` are pauses; none where nothing stands out, as in a steady tone."""
-    searched = power[first:]
-    if len(searched) < 2:
-        return np.zeros(len(searched), np.bool_)
-    floor = max(FAINT, float(np.min(searched[1:] + searched[:-1]) / 2))
-    loud = max(FAINT, float(np.percentile(power, 95)))
-    # 6 dB over the deepest dip, or 35 dB under the speech where that is digital silence.
-    threshold = min(max(4 * floor, loud / 3000), loud / 4)
-    return np.less_equal(searched, threshold) & (loud >= 4 * floor)
-
-
-def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Half-open stretches of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
 def stitch(

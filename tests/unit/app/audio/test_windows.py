@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.audio import decode
-from app.audio.windows import join, plan, quiet_cut, stitch
+from app.audio.windows import join, plan, stitch
+from models.pauses import quiet_cut
 from models.transcript import Segment, WindowTranscript
 
 RATE = 16_000
@@ -29,7 +30,7 @@ def with_pauses(seconds: float, *pauses: tuple[float, float], floor=0.0) -> np.n
 
 
 def cut_seconds(samples: np.ndarray) -> float:
-    return quiet_cut(samples) / RATE
+    return quiet_cut(samples, rate=RATE) / RATE
 
 
 @quick
@@ -102,7 +103,7 @@ def test_a_pause_too_far_from_the_end_is_left_alone():
     ids=["noise", "tone", "silence", "faint noise"],
 )
 def test_a_steady_sound_is_cut_at_the_very_end(samples):
-    assert quiet_cut(samples) == 480_000
+    assert quiet_cut(samples, rate=RATE) == 480_000
 
 
 def test_speech_before_long_silence_keeps_nearly_full_windows():
