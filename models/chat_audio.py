@@ -1,11 +1,12 @@
 """Chat models that hear, as speech providers: mlx-vlm's networks behind this project's boundary.
 
-Gemma 3n and Phi-4 Multimodal; mlx-vlm, an optional extra, brings networks and sampling. All audio
-goes through the bounded stage of models/preprocess, whose thread prepares the next clip while the
-network answers the last. A recording that comes in encoded is one clip, decoded strictly and
-resampled as its family does it; the policy bounds it as a whole, so that 31 s are refused by Gemma
-3n and not cut into windows. Windows, of what no policy admits whole, are clips of at most 30 s.
-A provider is used on the thread that loaded it.
+Gemma 3n and Phi-4 Multimodal, whose policy is pinned; the other families are in chat_vlm. mlx-vlm,
+an optional extra, brings the networks. All audio goes through the bounded stage of
+models/preprocess, whose thread prepares the next clip while the network answers the last. A
+recording that comes in encoded is one clip, decoded strictly and resampled as its family does it;
+the policy bounds it as a whole, so that 31 s are refused by Gemma 3n and not cut into windows.
+Windows, of what no policy admits whole, are clips of at most 30 s. A provider is used on the thread
+that loaded it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,10 @@ from models.base import (
     GivenUp,
     InputRejected,
     ModelInfo,
-    NotSupported,
     Samples,
     TranscribeOptions,
-    Utterance,
 )
+from models.chat_answer import Answering, Listener, Question, nothing
 from models.chat_network import load_network, max_positions, revision
 from models.chat_prompt import ChatPrompt, read_json
 from models.preprocess.batch import NormalizedClip, WaveformBatch
@@ -41,7 +41,7 @@ from models.preprocess.features import gemma3n, phi4mm
 from models.preprocess.features.errors import FeatureCancelled
 from models.preprocess.frames import GEMMA3N_SOFT_TOKENS, phi4mm_tokens
 from models.preprocess.metrics import AudioMetrics, Rejection
-from models.preprocess.placeholders import Medium, expand, splice
+from models.preprocess.placeholders import Medium, SentinelError, expand, splice
 from models.preprocess.policy import SAMPLE_RATE, AudioPolicy, Family
 from models.preprocess.policy_config import load_policy
 from models.preprocess.source import EncodedClip, SourceKind
@@ -56,14 +56,13 @@ from models.preprocess.stage import (
     StageLimits,
 )
 from models.preprocess.wav import float_wav
-from models.transcript import Transcript, Usage, WindowTranscript
+from models.transcript import Transcript, WindowTranscript
 
 Config = dict[str, Any]
 
 WINDOW_SECONDS = 30
 WINDOW_BYTES = 8 << 20  # 30 s as samples twice over, or as features and ids
 AHEAD = 2  # windows prepared before their turn: what the stage's results hold
-MAX_TOKENS = 1_024  # of the answer to one window, where the caller names none
 MODEL_TYPES = {
     "gemma3n": Family.GEMMA3N,
     "phi4mm": Family.PHI4MM,
@@ -121,7 +120,7 @@ def load(path: Path, name: str) -> ChatAudioProvider:
     return ChatAudioProvider(info, load_network(path), chat, config=config, policy=policy)
 
 
-class ChatAudioProvider:
+class ChatAudioProvider(Listener):
     sample_rate = SAMPLE_RATE
 
     def __init__(
@@ -136,11 +135,16 @@ class ChatAudioProvider:
         self.info = info
         self.window_seconds = float(min(WINDOW_SECONDS, policy.max_duration_seconds))
         self.metrics = AudioMetrics()
-        self._network, self._prompt, self._config = network, prompt, config
+        self._prompt, self._config = prompt, config
         self._ear = EARS[policy.family]
-        self._positions = max_positions(config)
+        self._answering = Answering(
+            network=network,
+            tokenizer=prompt.tokenizer,
+            stop=prompt.stop,
+            positions=max_positions(config),
+        )
         # Of the two stages one is in use at a time, so that each may count for itself.
-        limits = StageLimits(max_prefill=self._positions)
+        limits = StageLimits(max_prefill=self._answering.positions)
         self._recordings = HostStage(policy, self._prefill, limits, self.metrics)
         self._windows = HostStage(_for_windows(policy), self._prefill, limits, self.metrics)
 
@@ -152,7 +156,7 @@ class ChatAudioProvider:
         clips = map(_clip, compress(windows, heard))
         with closing(self._prepared(self._windows, clips, options)) as prepared:
             return [
-                self._answer(next(prepared).prefill, options) if able else _nothing(options)
+                self._answer(next(prepared).prefill, options) if able else nothing(options)
                 for able in heard
             ]
 
@@ -163,7 +167,7 @@ class ChatAudioProvider:
         with closing(self._prepared(self._recordings, [clip], options)) as prepared:
             heard = next(prepared)
         able = heard.batch.estimated_frames
-        answer = self._answer(heard.prefill, options) if able else _nothing(options)
+        answer = self._answer(heard.prefill, options) if able else nothing(options)
         return Transcript(
             text=answer.text,
             language=answer.language,
@@ -179,27 +183,6 @@ class ChatAudioProvider:
         self._windows.close()
         self._recordings.close()
 
-    def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
-        raise NotSupported(f"{self.info.name} does not speak")
-
-    def synthesize(
-        self,
-        utterances: Sequence[Utterance],  # noqa: ARG002 -- the protocol's
-        *,
-        voice: str | None,  # noqa: ARG002 -- the protocol's
-        speed: float,  # noqa: ARG002 -- the protocol's
-    ) -> list[Samples]:
-        raise NotSupported(f"{self.info.name} does not speak")
-
-    def _check(self, windows: Sequence[Samples], options: TranscribeOptions) -> None:
-        if options.task != "transcribe":
-            raise NotSupported(f"{self.info.name} does not translate")
-        most = round(self.window_seconds * SAMPLE_RATE)
-        for window in windows:
-            if window.ndim != 1 or len(window) > most:
-                shape = window.shape
-                raise InputRejected(f"a window has shape {shape}: at most {most} mono samples")
-
     def _audible(self, window: Samples) -> bool:
         return len(window) >= self._ear.min_samples
 
@@ -212,6 +195,8 @@ class ChatAudioProvider:
         ids = splice(
             pieces, self._prompt.encode, {Medium.AUDIO: placeholder}, around=self._ear.around
         )
+        if ids.count(placeholder) != 1:
+            raise SentinelError("message text contains an audio placeholder")
         waiting = 0
         try:
             for clip in clips:
@@ -241,47 +226,12 @@ class ChatAudioProvider:
         return Prefill(positions=len(ids), host_bytes=size, payload=prompt)
 
     def _answer(self, prefill: Prefill, options: TranscribeOptions) -> WindowTranscript:
-        tokens: list[int] = []
-        said: list[str] = []
-        for piece in self._prompt.visible(_kept(self._tokens(prefill, options), tokens)):
-            said.append(piece)
-            options.on_text(piece)
-        return WindowTranscript(
-            text="".join(said),
-            language=options.language or "",
-            usage=Usage(input_tokens=prefill.positions, output_tokens=len(tokens)),
-        )
-
-    def _tokens(self, prefill: Prefill, options: TranscribeOptions) -> Iterator[int]:
-        from mlx_vlm.generate import generate_step
-
-        prompt: Heard = prefill.payload
-        wanted = MAX_TOKENS if options.max_tokens is None else options.max_tokens
-        steps = generate_step(
-            mx.array([prompt.ids]),
-            self._network,
-            None,
-            None,
-            max_tokens=min(wanted, self._positions - prefill.positions),
-            temperature=options.temperature,
-            **{name: mx.array(array) for name, array in prompt.audio.items()},
-        )
-        for token, _ in steps:
-            if options.cancelled():
-                raise GivenUp("the answer was given up")
-            if token in self._prompt.stop:
-                return
-            yield int(token)
+        return self._answering.answer(_question(prefill.payload), options)
 
 
-def _kept(tokens: Iterator[int], kept: list[int]) -> Iterator[int]:
-    for token in tokens:
-        kept.append(token)
-        yield token
-
-
-def _nothing(options: TranscribeOptions) -> WindowTranscript:
-    return WindowTranscript(text="", language=options.language or "")
+def _question(heard: Heard) -> Question:
+    inputs = {name: mx.array(array) for name, array in heard.audio.items()}
+    return Question(ids=mx.array([heard.ids]), inputs=inputs)
 
 
 def _take(stage: HostStage) -> Prepared:

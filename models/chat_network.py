@@ -13,6 +13,7 @@ from typing import Any, cast
 from models.backend import mx
 from models.base import CheckpointError
 
+NEEDS_EXTRA = "chat models need the extra: pip install 'voxqueue[chat]'"
 MAX_POSITIONS = 32_768  # where config.json names no other
 _GROUPS = ("text", "vision", "audio")
 _SEEING = {"vision_tower", "mm_projector"}  # parts that never run here
@@ -21,8 +22,10 @@ _SEEN_WEIGHTS = re.compile(r"vision_tower\.|mm_projector\.|\.image_embed\.")
 
 def max_positions(config: dict[str, Any]) -> int:
     """The longest prompt and answer, in tokens."""
-    for holder in (config.get("text_config") or {}, config):
-        if "max_position_embeddings" in holder:
+    thinker = config.get("thinker_config") or {}
+    texts = (owner.get(key) for owner in (config, thinker) for key in ("text_config", "llm_config"))
+    for holder in (*texts, config):
+        if holder and "max_position_embeddings" in holder:
             return int(holder["max_position_embeddings"])
     return MAX_POSITIONS
 
@@ -32,8 +35,7 @@ def load_network(path: Path) -> Any:
     try:
         from mlx_vlm import utils
     except ImportError as error:
-        reason = "chat models need the extra: pip install 'voxqueue[chat]'"
-        raise CheckpointError(f"{path}: {reason} ({error})") from error
+        raise CheckpointError(f"{path}: {NEEDS_EXTRA} ({error})") from error
     try:
         config = utils.load_config(path)
         parts, _ = utils.get_model_and_args(config)

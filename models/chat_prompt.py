@@ -7,31 +7,29 @@ Knows no network and no features; jinja2 comes with the optional extra ``chat``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
 
 from models.base import CheckpointError
-from models.preprocess.placeholders import Piece, flatten, parse
+from models.preprocess.placeholders import Piece, SentinelError, flatten, parse
 
 DEFAULT_PROMPT = "Transcribe audio to text"
 
 
 class ChatPrompt:
     def __init__(self, path: Path) -> None:
-        self._tokenizer = _tokenizer(path / "tokenizer.json")
+        self.tokenizer = _tokenizer(path / "tokenizer.json")
+        self._marks = marks(self.tokenizer)
         self._settings = read_json(path / "tokenizer_config.json")
         self._template = _template(path, self._settings)
         self.stop = _stop_tokens(path)
 
     def pieces(self, prompt: str | None, language: str | None) -> list[Piece]:
         """The rendered conversation, with a placeholder where the one clip belongs."""
-        words = prompt or DEFAULT_PROMPT
-        if language:
-            words += f" (language: {language})"
+        words = instruction(prompt, language, self._marks)
         parts = [{"type": "text", "text": words}, {"type": "input_audio"}]
         flat = flatten([{"role": "user", "content": parts}])
         rendered = self._template(
@@ -42,16 +40,25 @@ class ChatPrompt:
         return parse(rendered, audios=flat.audios, images=flat.images)
 
     def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    def visible(self, tokens: Iterator[int]) -> Iterator[str]:
-        """Text as it becomes certain: no empty piece and no half character."""
-        stream = DecodeStream(skip_special_tokens=True)
-        for token in tokens:
-            piece = stream.step(self._tokenizer, token)
-            if piece:
-                yield piece
+
+def instruction(prompt: str | None, language: str | None, reserved: Iterable[str]) -> str:
+    """What the model is told to do; words that it would take for its own marks are refused."""
+    words = prompt or DEFAULT_PROMPT
+    if language:
+        words += f" (language: {language})"
+    for mark in reserved:
+        if mark in words:
+            raise SentinelError(f"message text contains the model's own mark {mark}")
+    return words
+
+
+def marks(tokenizer: Tokenizer) -> frozenset[str]:
+    """Texts that stand for turns, media and the like wherever they are written."""
+    added = tokenizer.get_added_tokens_decoder().values()
+    return frozenset(token.content for token in added if token.special)
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -50,12 +50,21 @@ def _is_chat_audio(_path: Path, config: Config) -> bool:
     return config.get("model_type") in ("gemma3n", "phi4mm", "phi4_multimodal")
 
 
+def _hears_otherwise(_path: Path, config: Config) -> bool:
+    """Whether a tower for audio is described, wherever mlx-vlm's families have it."""
+    owners = (config, config.get("thinker_config"))
+    keys = ("audio_config", "sound_config")
+    return any(isinstance(owner, dict) and owner.get(key) for owner in owners for key in keys)
+
+
 FAMILIES = (
     # For transcription, a chat model that hears comes before Whisper.
     Family(name="chat_audio", provider="models.chat_audio", claims=_is_chat_audio),
     Family(name="whisper", provider="models.whisper.provider", claims=_is_whisper),
     Family(name="kokoro", provider="models.kokoro.provider", claims=_is_kokoro),
 )
+# Whether mlx-vlm loads such a model shows when it does, so everybody else is asked before.
+LAST = Family(name="chat_vlm", provider="models.chat_vlm", claims=_hears_otherwise)
 
 
 def detect(path: Path) -> str:
@@ -84,6 +93,7 @@ def _families() -> Iterator[Family]:
     yield from FAMILIES
     for point in entry_points(group=ENTRY_POINT_GROUP):
         yield _plugin(point.load(), point.value)
+    yield LAST
 
 
 def _plugin(family: object, origin: str) -> Family:

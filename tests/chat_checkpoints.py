@@ -91,31 +91,34 @@ PHI = {
 
 def write_tokenizer(folder: Path) -> None:
     """A tokenizer of one letter a token, and its chat template."""
-    names = SPECIALS + LETTERS
-    names += [chr(0xC0 + n) for n in range(TEXT_IDS - len(names))]
-    vocabulary = {name: number for number, name in enumerate(names)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIALS[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in SPECIALS])
-    tokenizer.save(str(folder / "tokenizer.json"))
+    save_tokenizer(folder, SPECIALS, unknown=SPECIALS[0], size=TEXT_IDS)
     settings = {"bos_token": {"content": "<bos>"}, "chat_template": TEMPLATE}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def save_tokenizer(folder: Path, specials: list[str], *, unknown: str, size: int) -> dict[str, int]:
+    """One letter a token; returns the ids. Some families write space and newline as bytes."""
+    names = [*specials, *LETTERS, "\u0120", "\u010a"]
+    names += [chr(0xC0 + n) for n in range(size - len(names))]
+    vocabulary = {name: number for number, name in enumerate(names)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in specials])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return vocabulary
 
 
 def write_checkpoint(folder: Path, config: dict[str, Any]) -> Path:
     """Made by mlx-vlm's own classes, without its eyes."""
     (folder / "config.json").write_text(json.dumps(config))
     write_tokenizer(folder)
-    _save_random_weights(config, folder / "model.safetensors")
+    save_random_weights(_blind_network(config), folder / "model.safetensors")
     return folder
 
 
-def _save_random_weights(config: dict[str, Any], file: Path) -> None:
-    from mlx.utils import tree_flatten
+def _blind_network(config: dict[str, Any]) -> Any:
     from mlx_vlm import utils
-
-    from models.backend import mx
 
     parts, _ = utils.get_model_and_args(config)
     groups = ["text", "vision", "audio"]
@@ -123,11 +126,19 @@ def _save_random_weights(config: dict[str, Any], file: Path) -> None:
     network = parts.Model(utils.update_module_configs(settings, parts, config, groups))
     for name in {"vision_tower", "mm_projector"} & network.keys():
         setattr(network, name, None)
+    return network
+
+
+def save_random_weights(network: Any, file: Path, *, spread: float = 0.2) -> None:
+    from mlx.utils import tree_flatten
+
+    from models.backend import mx
+
     rng = np.random.default_rng(11)
     weights = {
-        name: value
-        if "norm" in name
-        else mx.array(rng.normal(0, 0.2, value.shape).astype(np.float32))
+        name: mx.array(rng.normal(0, spread, value.shape).astype(np.float32))
+        if "norm" not in name and mx.issubdtype(value.dtype, mx.floating)
+        else value
         for name, value in tree_flatten(network.parameters())
     }
     mx.save_safetensors(str(file), weights)

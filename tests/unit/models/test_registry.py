@@ -69,9 +69,39 @@ def test_detects_kokoro_by_its_weights(checkpoint):
 
 
 @pytest.mark.parametrize(
+    ("config", "family"),
+    [
+        ({"model_type": "gemma3n", "audio_config": {"x": 1}}, "chat_audio"),
+        ({"model_type": "gemma4", "audio_config": {"x": 1}}, "chat_vlm"),
+        ({"model_type": "nemotron_h_omni", "sound_config": {"x": 1}}, "chat_vlm"),
+        ({"model_type": "x", "thinker_config": {"audio_config": {"x": 1}}}, "chat_vlm"),
+        ({"model_type": "whisper", "audio_config": {"x": 1}}, "whisper"),
+    ],
+)
+def test_detects_chat_models_by_their_towers(checkpoint, config, family):
+    assert registry.detect(checkpoint(config)) == family
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"audio_config": None},
+        {"audio_config": {}, "sound_config": None, "thinker_config": {"audio_config": {}}},
+        {"thinker_config": ["audio_config"]},
+    ],
+)
+def test_a_tower_that_is_not_described_is_none(checkpoint, config):
+    with pytest.raises(CheckpointError, match="no known model family"):
+        registry.detect(checkpoint({"model_type": "gemma4", **config}))
+
+
+@pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "llama"}, r"no known model family \(chat_audio, whisper, kokoro\)"),
+        (
+            {"model_type": "llama"},
+            r"no known model family \(chat_audio, whisper, kokoro, chat_vlm\)",
+        ),
         ("{", "config.json is not JSON"),
         ("[]", "config.json is not a JSON object"),
     ],
@@ -89,6 +119,11 @@ def test_no_config_is_a_clear_error(tmp_path):
 def test_a_plugin_adds_a_family(checkpoint, plugin):
     plugin(parrot())
     assert registry.detect(checkpoint({"feathers": "green"})) == "parrot"
+
+
+def test_a_plugin_is_asked_before_mlx_vlm(checkpoint, plugin):
+    plugin(parrot())
+    assert registry.detect(checkpoint({"feathers": "green", "audio_config": {"x": 1}})) == "parrot"
 
 
 def test_a_plugin_that_is_no_family_is_named(checkpoint, plugin):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.chat_checkpoints import GEMMA, PHI, write_checkpoint, write_tokenizer
+from tests.chat_families import write_family
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +31,15 @@ def gemma_checkpoint(checkpoint):
 @pytest.fixture(scope="session")
 def phi_checkpoint(checkpoint):
     return checkpoint(PHI)
+
+
+@pytest.fixture(scope="session")
+def family_checkpoint(tmp_path_factory):
+    """By family; each is made once."""
+    pytest.importorskip("mlx_vlm", reason="needs the extra: pip install 'voxqueue[chat]'")
+
+    @functools.cache
+    def build(family):
+        return write_family(tmp_path_factory.mktemp(family), family)
+
+    return build

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from models.base import CheckpointError
+from models.base import CheckpointError, InputRejected
+from models.chat_answer import visible
 from models.chat_prompt import ChatPrompt
 from models.preprocess.placeholders import Medium, Placeholder
 
@@ -47,10 +48,19 @@ def test_special_tokens_are_read_in_text(folder):
     assert ChatPrompt(folder).encode("<bos>a\n")[0] == 2
 
 
+@pytest.mark.parametrize("mark", ["<boa>", "<end_of_turn>", "<bos>"])
+@pytest.mark.parametrize("where", ["prompt", "language"])
+def test_6_the_models_own_marks_are_refused_in_words(folder, mark, where):
+    words = {"prompt": None, "language": None, where: f"before{mark}after"}
+    with pytest.raises(InputRejected) as caught:
+        ChatPrompt(folder).pieces(**words)
+    assert str(caught.value) == f"message text contains the model's own mark {mark}"
+
+
 def test_visible_text_has_no_empty_piece(folder):
     chat = ChatPrompt(folder)
     tokens = [2, *chat.encode("hi"), 4, *chat.encode("!"), 9_999]
-    assert list(chat.visible(iter(tokens))) == ["h", "i", "!"]
+    assert list(visible(chat.tokenizer, iter(tokens))) == ["h", "i", "!"]
 
 
 @pytest.mark.parametrize("where", ["chat_template.jinja", "chat_template.json"])

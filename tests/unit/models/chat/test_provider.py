@@ -7,6 +7,7 @@ import itertools
 import json
 import shutil
 import sys
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -25,7 +26,7 @@ from models.base import (
     SpeechProvider,
     TranscribeOptions,
 )
-from models.chat_audio import _clip, load
+from models.chat_audio import _clip, _question, load
 from models.preprocess.features import phi4mm
 from models.preprocess.frames import phi4mm_tokens
 
@@ -78,13 +79,9 @@ def test_the_audio_is_heard(provider):
     assert len(set(heard)) > 1
 
 
-def tokens(provider, window):
-    return provider._tokens(prefill(provider, window), FEW)
-
-
-def prefill(provider, window):
-    (prepared,) = provider._prepared(provider._windows, [_clip(window)], FEW)
-    return prepared.prefill
+def tokens(provider, window, options=FEW):
+    (prepared,) = provider._prepared(provider._windows, [_clip(window)], options)
+    return provider._answering.tokens(_question(prepared.prefill.payload), options)
 
 
 def test_streamed_pieces_are_the_text_one_at_a_time(provider):
@@ -119,14 +116,14 @@ def test_a_stop_token_ends_the_answer(provider, monkeypatch):
     )
     if last is None:
         pytest.skip("the random network says one token only")
-    monkeypatch.setattr(provider._prompt, "stop", frozenset({last}))
+    stopping = replace(provider._answering, stop=frozenset({last}))
+    monkeypatch.setattr(provider, "_answering", stopping)
     assert list(tokens(provider, sound())) == spoken[: spoken.index(last)]
 
 
 def test_temperature_is_taken(provider):
     hot = TranscribeOptions(max_tokens=12, temperature=5.0)
-    prompt = prefill(provider, sound())
-    runs = {tuple(provider._tokens(prompt, hot)) for _ in range(4)}
+    runs = {tuple(tokens(provider, sound(), hot)) for _ in range(4)}
     assert len(runs) > 1
 
 
@@ -151,7 +148,7 @@ def test_what_it_does_not_do(provider):
 
 
 def test_eyes_are_not_loaded(provider):
-    assert provider._network.vision_tower is None
+    assert provider._answering.network.vision_tower is None
 
 
 @pytest.fixture
