@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import product
 
 import mlx.core as mx
 import numpy as np
@@ -24,7 +23,6 @@ from models.backend.parallel import can_split, each
 Floats = NDArray[np.float32]
 BLOCK = 16_384  # elements: 64 kB, with its scratch well inside a core's L2
 MIN_SHARE = 4 * BLOCK  # elements that are worth handing to another thread
-SCORE_ROWS = 125  # of attention: 750 kB of scores for 30 s of audio
 SQRT_2 = math.sqrt(2.0)
 # Minimax fit of atanh(erf(x / sqrt 2)) / x over x^2, highest power first: GELU within 6e-7, which
 # is float32's rounding; from |x| = 5.2 on, the tanh is 1.
@@ -90,39 +88,28 @@ def snake(x: mx.array, alpha: mx.array) -> mx.array:
 
 def normalise(x: mx.array, epsilon: float) -> mx.array:
     """Mean 0 and variance 1 over the last axis; unlike the others it leaves its argument alone."""
-    if not on_cpu() or x.size < BLOCK:
+    if not on_cpu():
         return mx.fast.layer_norm(x, None, None, epsilon)
     values = view(x).reshape(-1, x.shape[-1]).copy()
     return mx.array(_run(values, lambda rows: _normalise(rows, epsilon)).reshape(x.shape))
 
 
-def attend(query: mx.array, keys: mx.array, values: mx.array) -> mx.array:
-    """softmax(query keys) values: query (B, n, H d) and scaled, keys and values (B, H, d, T)."""
-    if on_cpu() and products.AVAILABLE:
-        return mx.array(_attend(view(query), view(keys), view(values)))
-    heads = query.reshape(*query.shape[:2], keys.shape[1], -1).swapaxes(1, 2)
-    mixed = mx.fast.scaled_dot_product_attention(
-        heads, keys.swapaxes(2, 3), values.swapaxes(2, 3), scale=1.0
-    )
-    return mixed.swapaxes(1, 2).reshape(query.shape)
+def linear(
+    x: mx.array, weight: mx.array, bias: mx.array | None = None, *, added: mx.array | None = None
+) -> mx.array:
+    """The sum x weight + bias + added: x (..., n), weight (n, m), bias (m,), added like the result.
 
-
-def attend_to_states(query: mx.array, states: mx.array) -> mx.array:
-    """softmax(query states^T) states: query (B, n, D), states (B, T, D) both keys and values."""
-    if on_cpu() and products.AVAILABLE and len(query) > 1:  # one alone uses all BLAS threads
-        q, s = view(query), view(states)
-        return mx.array(np.stack(each(lambda b: _attend_to_states(q[b], s[b]), range(len(q)))))
-    return softmax(query @ states.swapaxes(1, 2)) @ states
-
-
-def store(cache: mx.array, start: int, rows: mx.array) -> mx.array:
-    """Write rows (B, H, n, d) into an evaluated cache (B, H, capacity, d) from start; no copy."""
-    end = start + rows.shape[2]
+    The rows of all batches are one product; a batch of them would read the weights each time.
+    Like ``normalise`` it leaves its arguments alone.
+    """
+    shape = (*x.shape[:-1], weight.shape[1])
+    rows, terms = x.reshape(-1, x.shape[-1]), [term for term in (bias, added) if term is not None]
     if on_cpu():
-        view(cache)[:, :, start:end] = view(rows)
-    else:
-        cache[:, :, start:end] = rows
-    return cache
+        return mx.array(_linear(view(rows), view(weight), [view(term) for term in terms], shape))
+    if not terms:
+        return (rows @ weight).reshape(shape)
+    start = sum(terms[1:], start=terms[0]).reshape(-1, shape[-1])
+    return mx.addmm(start, rows, weight).reshape(shape)
 
 
 def _in_place(x: mx.array, function: Callable[[Floats], object]) -> mx.array:
@@ -195,30 +182,12 @@ def _normalise(x: Floats, epsilon: float) -> None:
     x *= 1 / np.sqrt(variance + np.float32(epsilon))
 
 
-def _attend(query: Floats, keys: Floats, values: Floats) -> Floats:
-    """One head and some rows at a time, whose scores stay in the core's cache."""
-    out = np.empty_like(query)
-    batch, length = query.shape[:2]
-    _, n_head, size, positions = keys.shape
-    scores = np.empty((min(length, SCORE_ROWS), positions), np.float32)
-    for b, head, start in product(range(batch), range(n_head), range(0, length, SCORE_ROWS)):
-        part = (b, slice(start, start + SCORE_ROWS), slice(head * size, (head + 1) * size))
-        rows = scores[: len(query[part])]
-        products.multiply(query[part], keys[b, head], rows)
-        total = _exponentials(rows)
-        products.multiply(rows, values[b, head].T, out[part])
-        out[part] /= total
-    return out
-
-
-def _attend_to_states(query: Floats, states: Floats) -> Floats:
-    """A window's states are read from memory once, and from the cache for the second product."""
-    scores = np.empty((len(query), len(states)), np.float32)
-    out = np.empty_like(query)
-    products.multiply(query, states.T, scores)
-    total = _exponentials(scores)
-    products.multiply(scores, states, out)
-    out /= total
+def _linear(rows: Floats, weight: Floats, terms: list[Floats], shape: tuple[int, ...]) -> Floats:
+    out = np.empty((len(rows), weight.shape[1]), np.float32)
+    products.multiply(rows, weight, out)
+    out = out.reshape(shape)
+    for term in terms:
+        out += term
     return out
 
 

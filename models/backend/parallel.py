@@ -16,6 +16,7 @@ from typing import TypeVar
 import mlx.core as mx
 
 from models.backend.device import backend, blas_threads, on_cpu
+from models.backend.products import use_one_thread
 
 ROWS = 375  # at most at a time: a quarter of 30 s of audio, whose activations the caches hold
 Item = TypeVar("Item")
@@ -46,6 +47,7 @@ def _in_worker(function: Callable[[Item], Result], item: Item) -> Result:
 
 def _start_worker() -> None:
     _thread.stream = mx.new_stream(mx.cpu)
+    use_one_thread()
 
 
 @cache
@@ -56,11 +58,20 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def over_batch(function: Callable[[mx.array], mx.array], batch: mx.array) -> mx.array:
-    """``function(batch)``; on a CPU item by item, whose activations the caches can hold."""
+    """``function(batch)``; on a CPU item by item, whose activations the caches can hold.
+
+    Items that would leave cores idle come last, one after the other, and share all cores.
+    """
     if not on_cpu():
         return function(batch)
     mx.eval(batch)
-    return mx.concatenate(each(lambda i: _evaluated(function(batch[i : i + 1])), range(len(batch))))
+
+    def one(i: int) -> mx.array:
+        return _evaluated(function(batch[i : i + 1]))
+
+    together = len(batch) - len(batch) % backend().threads
+    results = each(one, range(together))
+    return mx.concatenate([*results, *map(one, range(together, len(batch)))])
 
 
 def by_rows(function: Callable[..., mx.array], x: mx.array, *shared: mx.array) -> mx.array:

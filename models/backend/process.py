@@ -11,9 +11,10 @@ import glob
 import importlib.metadata
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # glibc's mallopt parameters; without them each large MLX result is a fresh mmap and its page faults
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -44,15 +45,38 @@ class Blas:
             self.library.openblas_set_num_threads(count)
 
 
+@dataclass(frozen=True, slots=True)
+class OneDnn:
+    """The library for the products that models.backend does by itself."""
+
+    path: str
+    sgemm: Any
+    """``dnnl_sgemm`` of dnnl.h: row by row, sizes of 64 bits."""
+    set_threads: Callable[[int], object]
+    """Of the products that the calling thread asks for."""
+
+
 def load_blas() -> Blas:
     """Load the first fast BLAS found, with its symbols global: MKL, then a system OpenBLAS."""
     if sys.platform == "darwin":
         return Blas(name="accelerate")
     for name, path in _candidates():
-        library = _open(path)
+        library = _open(path, "cblas_sgemm", mode=ctypes.RTLD_GLOBAL)
         if library is not None:
             return Blas(name=name, path=path, library=library)
     return Blas(name="bundled")
+
+
+def load_onednn() -> OneDnn | None:
+    """The library with GNU's OpenMP, as the package onednn-cpu-gomp has it."""
+    if sys.platform != "linux":
+        return None
+    for path in _files("onednn-cpu-gomp", "libdnnl.so.3"):
+        library = _open(path, "dnnl_sgemm", mode=ctypes.RTLD_LOCAL)
+        if library is not None:
+            openmp = ctypes.CDLL("libgomp.so.1")  # the one that it has loaded
+            return OneDnn(path, library.dnnl_sgemm, openmp.omp_set_num_threads)
+    return None
 
 
 def cpu_count() -> int:
@@ -87,21 +111,21 @@ def _candidates() -> Iterator[tuple[str, str]]:
     # ms that MKL's threads spin after a product. The usual 200 takes the cores from what follows in
     # other threads: speech 2.7 -> 3.2 x real time, an 11-s clip 1.6 -> 1.35 s on two cores.
     os.environ.setdefault("KMP_BLOCKTIME", "1")
-    yield from (("mkl", path) for path in _mkl_paths())
+    yield from (("mkl", path) for path in _files("mkl", "libmkl_rt.so."))
     _name_openblas_core()
     for pattern in OPENBLAS_GLOBS:
         yield from (("openblas", path) for path in sorted(glob.glob(pattern)))  # noqa: PTH207 -- absolute patterns
 
 
-def _mkl_paths() -> Iterator[str]:
-    """Where pip puts the library: the environment's lib/, or beside the distribution's record."""
-    yield from map(str, sorted(Path(sys.prefix, "lib").glob("libmkl_rt.so.*")))
+def _files(package: str, start: str) -> Iterator[str]:
+    """Where pip puts a library: the environment's lib/, or beside the distribution's record."""
+    yield from map(str, sorted(Path(sys.prefix, "lib").glob(f"{start}*")))
     try:
-        distribution = importlib.metadata.distribution("mkl")
+        distribution = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:
         return
     for file in distribution.files or ():
-        if file.name.startswith("libmkl_rt.so"):
+        if file.name.startswith(start):
             yield str(Path(str(distribution.locate_file(file))).resolve())
 
 
@@ -117,12 +141,12 @@ def _name_openblas_core() -> None:
         os.environ.setdefault("OPENBLAS_CORETYPE", "HASWELL")
 
 
-def _open(path: str) -> ctypes.CDLL | None:
+def _open(path: str, symbol: str, *, mode: int) -> ctypes.CDLL | None:
     try:
-        library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(path, mode=mode)
     except OSError:
         return None
-    return library if hasattr(library, "cblas_sgemm") else None
+    return library if hasattr(library, symbol) else None
 
 
 def _cgroup_quota() -> int:
@@ -134,6 +158,10 @@ def _cgroup_quota() -> int:
     return sys.maxsize if quota == "max" else -(-int(quota) // int(period))
 
 
+# GNU OpenMP's threads that wait for the next product give their core up after some microseconds.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))
 BLAS = load_blas()
+ONEDNN = load_onednn()
 if sys.platform == "linux":
     keep_pages()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from models.backend import mx, ops, parallel
+from models.backend.attention import Past, attend, attend_to_past, attend_to_states
 
 EPSILON = 1e-5
 
@@ -41,31 +42,15 @@ class Linear:
     bias: mx.array
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.addmm(self.bias, matrix(x), self.weight).reshape(*x.shape[:-1], -1)
+        return ops.linear(x, self.weight, self.bias)
 
     def added_to(self, residual: mx.array, x: mx.array) -> mx.array:
         """``residual + self(x)``, the sum inside the product."""
-        start = matrix(residual + self.bias)
-        return mx.addmm(start, matrix(x), self.weight).reshape(residual.shape)
-
-
-def matrix(x: mx.array) -> mx.array:
-    """All rows of a batch: a batch would be as many products, each reading the weights again."""
-    return x.reshape(-1, x.shape[-1])
+        return ops.linear(x, self.weight, self.bias, added=residual)
 
 
 def normalise(x: mx.array) -> mx.array:
     return ops.normalise(x, EPSILON)
-
-
-def heads(x: mx.array, count: int) -> mx.array:
-    """(B, n, D) -> (B, H, n, d)."""
-    return x.reshape(*x.shape[:2], count, -1).swapaxes(1, 2)
-
-
-def merge(x: mx.array) -> mx.array:
-    """(B, H, n, d) -> (B, n, D)."""
-    return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,20 +81,23 @@ class Convolution:
 class EncoderLayer:
     n_head: int
     query: Linear
-    key_value: mx.array
-    """Output x input, keys above values: its product with the transposed input needs no copies."""
+    key: mx.array
+    """Output x input: its product with the transposed input needs no copies."""
+    value: mx.array
+    """Input x output."""
     out: Linear
     mlp: Mlp
 
     def __call__(self, x: mx.array) -> mx.array:
         batch, length, size = x.shape
-        both = self.key_value @ normalise(x).swapaxes(1, 2)
-        both = both.reshape(batch, 2, self.n_head, size // self.n_head, length)
-        return parallel.by_rows(self._rows, x, both[:, 0], both[:, 1])
+        heard = normalise(x)
+        keys = self.key @ heard.swapaxes(1, 2)
+        keys = keys.reshape(batch, self.n_head, size // self.n_head, length)
+        return parallel.by_rows(self._rows, x, keys, ops.linear(heard, self.value))
 
     def _rows(self, x: mx.array, keys: mx.array, values: mx.array) -> mx.array:
         """All that is left is independent for each row of x."""
-        heard = ops.attend(self.query(normalise(x)), keys, values)
+        heard = attend(self.query(normalise(x)), keys, values)
         return self.mlp.added_to(self.out.added_to(x, heard))
 
 
@@ -136,7 +124,7 @@ class Encoder:
 class Cache:
     """Keys and values of the tokens so far: a (B, H, capacity, d) pair a layer, filled in place."""
 
-    layers: list[tuple[mx.array, mx.array]]
+    layers: list[Past]
     length: int = 0
 
     def keep(self, rows: mx.array) -> None:
@@ -149,31 +137,14 @@ class SelfAttention:
     query_key_value: Linear
     out: Linear
 
-    def added_to(self, x: mx.array, cache: tuple[mx.array, mx.array], past: int) -> mx.array:
-        parts = mx.split(self.query_key_value(normalise(x)), 3, axis=-1)
-        query, *new = (heads(part, self.n_head) for part in parts)
-        end = past + x.shape[1]
-        stored = (ops.store(old, past, part) for old, part in zip(cache, new, strict=True))
-        keys, values = (capacity[:, :, :end] for capacity in stored)
-        scores = query @ keys.swapaxes(2, 3)
-        if x.shape[1] > 1:
-            scores = scores + causal_mask(x.shape[1], end).astype(x.dtype)
-        return self.out.added_to(x, merge(ops.softmax(scores) @ values))
-
-
-def causal_mask(tokens: int, end: int) -> mx.array:
-    visible = mx.arange(end)[None] <= mx.arange(end - tokens, end)[:, None]
-    return mx.where(visible, 0.0, -mx.inf)
+    def added_to(self, x: mx.array, past: Past, start: int) -> mx.array:
+        heard = attend_to_past(self.query_key_value(normalise(x)), past, start)
+        return self.out.added_to(x, heard)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossAttention:
-    """Attention to the audio, its key and value matrices moved to the query's and result's side.
-
-    (q K^T) = (q W_k) X^T and (P V) = (P X) W_v: no keys and values for each layer, which would take
-    a tenth of the encoder's time and 12 times the memory, and one product a window with all heads
-    as its rows.
-    """
+    """Attention to the audio itself: the key and value matrices stay with the decoder."""
 
     query: Linear
     key: mx.array
@@ -183,14 +154,9 @@ class CrossAttention:
     out: Linear
 
     def added_to(self, x: mx.array, audio: mx.array) -> mx.array:
-        batch, tokens, size = x.shape
-        n_head = self.key.shape[0]
-        query = self.query(normalise(x)).reshape(batch * tokens, n_head, -1).swapaxes(0, 1)
-        query = (query @ self.key).reshape(n_head, batch, tokens, size).swapaxes(0, 1)
-        heard = ops.attend_to_states(query.reshape(batch, n_head * tokens, size), audio)
-        heard = heard.reshape(batch, n_head, tokens, size)
-        heard = heard.swapaxes(0, 1).reshape(n_head, batch * tokens, size) @ self.value
-        return self.out.added_to(x, heard.swapaxes(0, 1).reshape(x.shape))
+        query = self.query(normalise(x))
+        heard = attend_to_states(query, self.key, self.value, audio)
+        return self.out.added_to(x, heard)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,10 +165,8 @@ class DecoderLayer:
     cross: CrossAttention
     mlp: Mlp
 
-    def __call__(
-        self, x: mx.array, audio: mx.array, cache: tuple[mx.array, mx.array], past: int
-    ) -> mx.array:
-        x = self.attention.added_to(x, cache, past)
+    def __call__(self, x: mx.array, audio: mx.array, past: Past, start: int) -> mx.array:
+        x = self.attention.added_to(x, past, start)
         return self.mlp.added_to(self.cross.added_to(x, audio))
 
 
@@ -227,7 +191,8 @@ class Decoder:
 
     def logits(self, x: mx.array) -> mx.array:
         """(B, D) -> (B, vocabulary)."""
-        return mx.fast.layer_norm(x, self.norm_weight, self.norm_bias, EPSILON) @ self.embedding
+        x = mx.fast.layer_norm(x, self.norm_weight, self.norm_bias, EPSILON)
+        return ops.linear(x, self.embedding)
 
     def new_cache(self, batch: int, capacity: int) -> Cache:
         attention = self.layers[0].attention

@@ -188,7 +188,8 @@ class Builder:
         return EncoderLayer(
             n_head=n_head,
             query=self._linear(*query),
-            key_value=self._done(mx.concatenate([key.T, value.T])),
+            key=self._done(key.T),
+            value=self._done(value),
             out=self._linear(*out),
             mlp=self._mlp(block),
         )

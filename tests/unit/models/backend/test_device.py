@@ -51,9 +51,15 @@ def test_a_slow_blas_is_one_warning(monkeypatch, caplog):
 
 def test_no_library_found_leaves_the_bundled_one(monkeypatch):
     monkeypatch.setattr(process.sys, "platform", "linux")
-    monkeypatch.setattr(process, "_mkl_paths", lambda: iter(["/nowhere/libmkl_rt.so.3"]))
+    monkeypatch.setattr(process, "_files", lambda *_: iter(["/nowhere/libmkl_rt.so.3"]))
     monkeypatch.setattr(process, "OPENBLAS_GLOBS", ())
     assert process.load_blas() == process.Blas(name="bundled")
+
+
+def test_onednn_is_left_out_where_it_is_not_installed(monkeypatch):
+    monkeypatch.setattr(process.sys, "platform", "linux")
+    monkeypatch.setattr(process, "_files", lambda *_: iter(["/nowhere/libdnnl.so.3"]))
+    assert process.load_onednn() is None
 
 
 def test_core_type_is_named_by_instruction_set(monkeypatch):

@@ -12,7 +12,7 @@ from models.backend.filtering import SnakeConvolution
 @pytest.fixture(params=["filtering", "mlx", "small blocks"], autouse=True)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "mlx":
-        monkeypatch.setattr(filtering, "has_blas", lambda: False)
+        monkeypatch.setattr(filtering, "on_cpu", lambda: False)
     if request.param == "small blocks":
         monkeypatch.setattr(filtering, "BLOCK", 64)
 

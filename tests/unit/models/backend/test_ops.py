@@ -106,37 +106,20 @@ def test_normalise_leaves_its_argument_alone(shape):
     np.testing.assert_array_equal(np.array(array), x)
 
 
-@pytest.mark.parametrize(("rows", "positions"), [(1, 9), (125, 80), (300, 33)])
-def test_attend(rows, positions):
-    batch, heads, size = 2, 3, 8
-    rng = np.random.default_rng(rows)
-    query = rng.normal(0, 3, (batch, rows, heads * size)).astype(np.float32)
-    keys, values = rng.normal(0, 3, (2, batch, heads, size, positions)).astype(np.float32)
-    split = query.reshape(batch, rows, heads, size).swapaxes(1, 2).astype(np.float64)
-    expected = softmax(split @ keys) @ values.swapaxes(2, 3)
-    got = np.array(ops.attend(mx.array(query), mx.array(keys), mx.array(values)))
-    assert got.shape == query.shape
-    np.testing.assert_allclose(
-        got, expected.swapaxes(1, 2).reshape(query.shape), rtol=1e-4, atol=1e-5
-    )
-
-
-def test_attend_takes_slices_of_one_array_as_keys_and_values():
-    both = mx.array(sample((1, 2, 2, 4, 10)))
-    query = mx.array(sample((1, 6, 8)))
-    apart = ops.attend(query, mx.contiguous(both[:, 0]), mx.contiguous(both[:, 1]))
-    np.testing.assert_allclose(
-        np.array(ops.attend(query, both[:, 0], both[:, 1])), np.array(apart), atol=1e-6
-    )
-
-
-def test_store_writes_into_the_cache():
-    cache = mx.zeros((1, 2, 6, 3))
-    mx.eval(cache)
-    rows = mx.array(sample((1, 2, 2, 3)))
-    got = np.array(ops.store(cache, 3, rows))
-    np.testing.assert_array_equal(got[:, :, 3:5], np.array(rows))
-    assert not got[:, :, [0, 1, 2, 5]].any()
+@pytest.mark.parametrize("rows", [(3,), (2, 3)])
+@pytest.mark.parametrize("terms", ["", "bias", "added", "bias added"])
+@pytest.mark.parametrize("cpu", [True, False])
+def test_linear_leaves_its_arguments_alone(rows, terms, cpu, monkeypatch):
+    monkeypatch.setattr(ops, "on_cpu", lambda: cpu)
+    x, weight, bias, added = (sample(shape) for shape in ((*rows, 7), (7, 5), (5,), (*rows, 5)))
+    given = {"bias": mx.array(bias), "added": mx.array(added)}
+    given = {name: term for name, term in given.items() if name in terms}
+    expected = x.astype(np.float64) @ weight + sum(np.array(term) for term in given.values())
+    argument = mx.array(x)
+    got = ops.linear(argument, mx.array(weight), **given)
+    np.testing.assert_allclose(np.array(got), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(np.array(argument), x)
+    np.testing.assert_array_equal(np.array(given.get("added", added)), added)
 
 
 @pytest.mark.parametrize("rows", [1, 100, 1500])
@@ -146,16 +129,8 @@ def test_by_rows_equals_the_whole(rows):
     np.testing.assert_allclose(np.array(got), np.array(x @ y), atol=1e-5)
 
 
-def test_over_batch_equals_the_whole():
-    x = mx.array(sample((3, 50, 8)))
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_over_batch_equals_the_whole(count):
+    x = mx.array(sample((count, 50, 8)))
     got = parallel.over_batch(lambda part: mx.tanh(part).sum(axis=1), x)
     np.testing.assert_allclose(np.array(got), np.tanh(np.array(x)).sum(1), atol=1e-4)
-
-
-@pytest.mark.parametrize("batch", [1, 5])
-def test_attend_to_states(batch):
-    query, states = sample((batch, 6, 16), 1.0), sample((batch, 40, 16), 1.0)
-    wide = states.astype(np.float64)
-    expected = softmax(query @ wide.swapaxes(1, 2)) @ wide
-    got = np.array(ops.attend_to_states(mx.array(query), mx.array(states)))
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
