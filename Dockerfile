@@ -13,11 +13,11 @@ ARG EXTRAS=
 RUN /opt/voxqueue/bin/pip install --no-cache-dir --no-build-isolation ".${EXTRAS:+[$EXTRAS]}"
 
 FROM python:3.11-slim-bookworm
-# OpenBLAS for machines that have no MKL (aarch64): MLX's own BLAS is 60 times slower.
+# The OpenMP of oneDNN, and OpenBLAS for machines that have no MKL (aarch64): MLX's own BLAS is 60 times slower.
 # Not pinned, since Debian keeps the newest version only:
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends libopenblas0-pthread \
+    && apt-get install --yes --no-install-recommends libgomp1 libopenblas0-pthread \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --no-create-home voxqueue \
     && install -d -o voxqueue /data /models
