@@ -1,4 +1,4 @@
-"""``voxqueue models``: list, pull, verify and path of the checkpoints.
+"""``voxqueue models``: list, pull, verify, quantize and path of the checkpoints.
 
 Owns words, streams and exit statuses of these commands; models/ does the work. Answers go to
 stdout, all else to stderr.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,12 @@ from models.catalog import catalogue, checkpoint_path, entry, models_dir
 INTERRUPTED = 130  # as shells report SIGINT
 
 models_app = typer.Typer(no_args_is_help=True, help="The weights: what there is, and getting it.")
+
+
+class Bits(StrEnum):
+    EIGHT = "8"
+    FOUR = "4"
+
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME...")]
 
@@ -32,6 +39,9 @@ def list_models() -> None:
         size = f"{model.bytes / 1e6:.0f} MB"
         typer.echo(f"{name:16} {model.kind}  {size:>7}  {model.licence:11} {where}")
         typer.echo(f"    {model.summary}")
+    for path in sorted(models_dir().glob("[!.]*")):
+        if path.name not in catalogue():
+            typer.echo(f"{path.name:16} made here: {path}")
 
 
 @models_app.command()
@@ -75,6 +85,18 @@ def verify(names: Names = None) -> None:
     for fault in found:
         typer.echo(fault, err=True)
     raise typer.Exit(1 if found else 0)
+
+
+@models_app.command()
+def quantize(
+    name: str,
+    bits: Annotated[Bits, typer.Option(help="Of each weight.")] = Bits.EIGHT,
+) -> None:
+    """Write a Whisper model anew in few bits, as NAME-8bit or NAME-4bit: smaller on the disk."""
+    from models.quantise import quantise
+
+    with _reported():
+        typer.echo(quantise(name, bits=int(bits)))
 
 
 @models_app.command()

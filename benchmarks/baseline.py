@@ -32,12 +32,12 @@ Baseline = dict[str, Accepted]
 _FORMAT = TypeAdapter(Baseline)
 
 
-def read(file: Path = FILE) -> Baseline:
+def read(file: Path) -> Baseline:
     """By case; empty where nothing was saved yet."""
     return _FORMAT.validate_json(file.read_bytes()) if file.exists() else {}
 
 
-def save(cases: Baseline, file: Path = FILE) -> None:
+def save(cases: Baseline, file: Path) -> None:
     """The other cases stay as they are."""
     both = _FORMAT.dump_python({**read(file), **cases}, mode="json")
     file.write_text(json.dumps(both, indent=2, sort_keys=True) + "\n", encoding="utf-8")

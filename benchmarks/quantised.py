@@ -1,7 +1,8 @@
 """``python -m benchmarks.quantised [MODEL…]``: what few bits cost and save.
 
-Size on the disk, seconds until the model is loaded, then in turn: time for the 11-s clip, peak
-memory, and word errors over the recordings of references.tsv and ten sentences in six voices.
+Size on the disk, seconds until the model is loaded, time for the 11-s clip (in turn), peak memory;
+then over the recordings of references.tsv and ten sentences in six voices: word errors, and how
+many texts are those of the first model to the last comma.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from benchmarks import recordings, systems
 from benchmarks.alternate import alternate
 from benchmarks.runner import Program
-from benchmarks.wer import errors, total
+from benchmarks.wer import errors, texts, total
 from models.catalog import checkpoint_path
 
 MODELS = ("whisper-base", "whisper-base-8bit", "whisper-base-4bit")
@@ -30,12 +31,18 @@ def main() -> None:
     compared = [systems.own(model, model) for model in arguments.models]
     results = alternate(compared, [request], rounds=arguments.rounds)
     heard = [*recordings.references(), *recordings.spoken()]
-    print(f"{'model':20}{'MB':>6}{'start s':>9}{'clip s':>8}{'peak MB':>9}  word errors")
+    print(
+        f"{'model':20}{'MB':>6}{'start s':>9}{'clip s':>8}{'peak MB':>9}  word errors, same texts"
+    )
+    first: list[str] = []
     for system in compared:
-        result = results[system.name]
+        result, found = results[system.name], texts(system, heard)
+        first = first or found
+        same = sum(one == other for one, other in zip(first, found, strict=True))
         print(
             f"{system.name:20}{megabytes(checkpoint_path(system.name)):6.0f}{starts(system):9.2f}"
-            f"{result.median:8.2f}{result.peak_megabytes:9.0f}  {total(errors(system, heard))}"
+            f"{result.median:8.2f}{result.peak_megabytes:9.0f}  {total(errors(heard, found))}"
+            f", {same} of {len(found)}"
         )
 
 

@@ -53,17 +53,18 @@ def _tts(arguments: argparse.Namespace, setting: Setting) -> None:
 
 
 def _compare(arguments: argparse.Namespace, setting: Setting) -> None:
-    here, accepted = machine.describe(), baseline.read()
+    here, accepted = machine.describe(), baseline.read(baseline.FILE)
     print(json.dumps(here))
     worse = []
     for name in arguments.cases or CASES:
         results = _measure(CASES[name](setting), arguments)
         found = {peer: round(ratio, 3) for peer, ratio in ratios(results).items()}
         if arguments.save and found:
-            baseline.save({name: _accepted(here, results, found)})
+            baseline.save({name: _accepted(here, results, found)}, baseline.FILE)
         elif name in accepted:
             worse += _judged(name, found, accepted[name], arguments.tolerance, here)
-    sys.exit("\n".join(worse) or None)
+    if worse:
+        sys.exit("\n".join(worse))
 
 
 def _measure(case: Case, arguments: argparse.Namespace) -> Results:

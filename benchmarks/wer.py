@@ -17,11 +17,14 @@ PEERS = ("faster-whisper float32", "openai-whisper")
 Errors = list[tuple[int, int]]
 
 
-def errors(system: System, heard: Sequence[Recording]) -> Errors:
-    """Wrong words and words of each recording."""
+def texts(system: System, heard: Sequence[Recording]) -> list[str]:
     with system.start() as asked:
-        texts = [asked.ask({"file": str(one.path)})["text"] for one in heard]
-    return [word_errors(one.text, text) for one, text in zip(heard, texts, strict=True)]
+        return [asked.ask({"file": str(one.path)})["text"] for one in heard]
+
+
+def errors(heard: Sequence[Recording], found: Sequence[str]) -> Errors:
+    """Wrong words and words of each recording."""
+    return [word_errors(one.text, text) for one, text in zip(heard, found, strict=True)]
 
 
 def total(found: Errors) -> str:
@@ -39,7 +42,7 @@ def main() -> None:
         sys.exit(f"benchmarks: {arguments.directory} has no references.tsv")
     peers = [peer for peer in systems.whisper_peers(arguments.model) if peer.name in PEERS]
     compared = [systems.own(arguments.model), *peers]
-    columns = {system.name: errors(system, heard) for system in compared}
+    columns = {system.name: errors(heard, texts(system, heard)) for system in compared}
     print(f"{'file':20}" + "".join(f"{name:>24}" for name in columns))
     for index, one in enumerate(heard):
         cells = [f"{wrong}/{words}" for wrong, words in (c[index] for c in columns.values())]

@@ -123,6 +123,28 @@ def test_verify_of_a_model_that_is_not_here(run):
     assert "run `voxqueue models pull parrot`" in result.stderr
 
 
+@pytest.mark.parametrize(("options", "bits"), [((), 8), (("--bits", "4"), 4)])
+def test_quantize_prints_where_it_lies(run, root, monkeypatch, options, bits):
+    monkeypatch.setattr(
+        "models.quantise.quantise", lambda name, *, bits: root / f"{name}-{bits}bit"
+    )
+    assert run("quantize", "parrot", *options).stdout == f"{root / f'parrot-{bits}bit'}\n"
+
+
+def test_quantize_of_a_model_that_is_not_here(run):
+    result = run("quantize", "parrot")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "run `voxqueue models pull parrot`" in result.stderr
+
+
+def test_list_shows_what_was_made_here(run, root):
+    (root / "parrot-8bit").mkdir(parents=True)
+    (root / ".parrot.lock").touch()
+    assert (
+        run("list").stdout.splitlines()[-1] == f"parrot-8bit      made here: {root / 'parrot-8bit'}"
+    )
+
+
 def test_path_prints_the_directory(run, root, given):
     run("pull", "parrot", "--from", str(given))
     assert run("path", "parrot").stdout == f"{root / 'parrot'}\n"
