@@ -60,6 +60,8 @@ def never() -> bool:
 class TranscribeOptions:
     language: str | None = None
     """Lower-cased hint such as ``en``; None lets the model detect it."""
+    one_language: bool = True
+    """Whether the windows are of one recording, or each has a language of its own to detect."""
     task: Task = "transcribe"
     timestamps: bool = False
     """Ask the model for segment times instead of one segment a window."""
@@ -113,7 +115,9 @@ class SpeechProvider(Protocol):
     def transcribe(
         self, windows: Sequence[Samples], options: TranscribeOptions
     ) -> list[WindowTranscript]:
-        """Transcribe windows independently, in one batch; the language is detected on the first.
+        """Transcribe windows independently, in one batch.
+
+        The language of one recording is detected on its first window.
 
         Segment times are seconds from the start of their own window.
         Raises NotSupported, InputRejected or ModelError.

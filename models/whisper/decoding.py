@@ -36,13 +36,15 @@ class Decoded:
         return self.sum_logprob / (len(self.tokens) + 1)
 
 
-def detect_language(decoder: Decoder, audio: mx.array, tokenizer: Tokenizer) -> str:
-    """The likeliest language of the first window."""
+def detect_languages(decoder: Decoder, audio: mx.array, tokenizer: Tokenizer) -> list[str]:
+    """The likeliest language of each window."""
+    rows = len(audio)
     if not tokenizer.languages:
-        return FALLBACK_LANGUAGE
-    states = decoder(mx.array([[tokenizer.start]]), audio[:1], decoder.new_cache(1, 1))
-    (logits,) = _numpy(decoder.logits(states[:, -1]))
-    return max(tokenizer.languages, key=lambda code: float(logits[tokenizer.languages[code]]))
+        return [FALLBACK_LANGUAGE] * rows
+    states = decoder(mx.array([[tokenizer.start]] * rows), audio, decoder.new_cache(rows, 1))
+    logits = _numpy(decoder.logits(states[:, -1]))[:, list(tokenizer.languages.values())]
+    codes = list(tokenizer.languages)
+    return [codes[best] for best in logits.argmax(axis=-1)]
 
 
 def decode(
@@ -50,15 +52,18 @@ def decode(
     audio: mx.array,
     tokenizer: Tokenizer,
     *,
-    language: str,
+    languages: Sequence[str],
     options: TranscribeOptions,
 ) -> list[Decoded]:
     """Decode each window of the audio by itself, all in one batch."""
     context = decoder.positions.shape[0]
-    prompt = prompt_tokens(tokenizer, context, language=language, options=options)
-    limit = min(options.max_tokens or context, context // 2, context - len(prompt))
+    prompts = [
+        prompt_tokens(tokenizer, context, language=language, options=options)
+        for language in languages
+    ]  # of one length: a language is one token
+    limit = min(options.max_tokens or context, context // 2, context - len(prompts[0]))
     search = Search(decoder, audio, rules(tokenizer, options), tokenizer.end, options.temperature)
-    search.begin(prompt, tokenizer, limit)
+    search.begin(prompts, tokenizer, limit)
     while search.running and search.count < limit:
         search.step()
     return search.results
@@ -96,13 +101,13 @@ class Search:
         self.count = 0
         self.random = np.random.default_rng(SEED)
 
-    def begin(self, prompt: list[int], tokenizer: Tokenizer, limit: int) -> None:
-        """Read the prompt at once; whether a window is silent shows after the start token."""
-        rows = len(self.results)
-        self.cache = self.decoder.new_cache(rows, len(prompt) + limit)
-        states = self.decoder(mx.array([prompt] * rows), self.audio, self.cache)
-        start = prompt.index(tokenizer.start)
-        logits = _numpy(self.decoder.logits(states[:, [start, len(prompt) - 1]]))
+    def begin(self, prompts: list[list[int]], tokenizer: Tokenizer, limit: int) -> None:
+        """Read the prompts at once; whether a window is silent shows after the start token."""
+        length = len(prompts[0])
+        self.cache = self.decoder.new_cache(len(prompts), length + limit)
+        states = self.decoder(mx.array(prompts), self.audio, self.cache)
+        start = prompts[0].index(tokenizer.start)
+        logits = _numpy(self.decoder.logits(states[:, [start, length - 1]]))
         if tokenizer.no_speech is not None:
             for result, row in zip(self.results, logits[:, 0], strict=True):
                 result.no_speech_prob = float(np.exp(row[tokenizer.no_speech] - log_sum_exp(row)))

@@ -25,7 +25,7 @@ from models.base import (
 )
 from models.transcript import WindowTranscript
 from models.whisper import mel
-from models.whisper.decoding import decode, detect_language
+from models.whisper.decoding import decode, detect_languages
 from models.whisper.network import Whisper
 from models.whisper.tokenizer import FALLBACK_LANGUAGE, Tokenizer
 from models.whisper.transcript import transcript
@@ -91,8 +91,9 @@ class WhisperProvider:
             numbers = heard[start : start + MAX_BATCH]
             batch = [checked[number] for number in numbers]
             audio = self._listen(batch)
-            language = language or detect_language(self.network.decoder, audio, self.tokenizer)
-            transcripts = self._transcribe(batch, audio, language, options)
+            languages = [language] * len(batch) if language else self._languages(audio, options)
+            language = language or (languages[0] if options.one_language else None)
+            transcripts = self._transcribe(batch, audio, languages, options)
             found |= zip(numbers, transcripts, strict=True)
         nothing = WindowTranscript(text="", language=language or FALLBACK_LANGUAGE)
         return [found.get(number, nothing) for number in range(len(checked))]
@@ -114,17 +115,26 @@ class WhisperProvider:
         spectra = np.stack([mel.log_mel(window, n_mels) for window in windows])
         return self.network.listen(mx.array(spectra))
 
+    def _languages(self, audio: mx.array, options: TranscribeOptions) -> list[str]:
+        asked = audio[:1] if options.one_language else audio
+        found = detect_languages(self.network.decoder, asked, self.tokenizer)
+        return found * len(audio) if options.one_language else found
+
     def _transcribe(
-        self, windows: Sequence[Samples], audio: mx.array, language: str, options: TranscribeOptions
+        self,
+        windows: Sequence[Samples],
+        audio: mx.array,
+        languages: Sequence[str],
+        options: TranscribeOptions,
     ) -> list[WindowTranscript]:
         decoded = decode(
-            self.network.decoder, audio, self.tokenizer, language=language, options=options
+            self.network.decoder, audio, self.tokenizer, languages=languages, options=options
         )
         return [
             transcript(
                 result, self.tokenizer, language=language, seconds=len(window) / mel.SAMPLE_RATE
             )
-            for result, window in zip(decoded, windows, strict=True)
+            for result, window, language in zip(decoded, windows, languages, strict=True)
         ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from models.backend import mx
 from models.base import TranscribeOptions
 from models.whisper import weights
-from models.whisper.decoding import decode, detect_language, prompt_tokens
+from models.whisper.decoding import decode, detect_languages, prompt_tokens
 from models.whisper.tokenizer import Tokenizer
 
 
@@ -24,9 +24,8 @@ def model(build, tmp_path_factory):
 def tokens(model, audio=None, **options) -> list[list[int]]:
     decoder, heard, tokenizer = model
     asked = TranscribeOptions(**options)
-    found = decode(
-        decoder, heard if audio is None else audio, tokenizer, language="en", options=asked
-    )
+    heard = heard if audio is None else audio
+    found = decode(decoder, heard, tokenizer, languages=["en"] * len(heard), options=asked)
     return [decoded.tokens for decoded in found]
 
 
@@ -71,18 +70,23 @@ def test_timestamps_are_in_pairs_that_never_go_back(model):
 
 def test_probabilities_are_probabilities(model):
     decoder, audio, tokenizer = model
-    for found in decode(decoder, audio, tokenizer, language="en", options=TranscribeOptions()):
+    languages = ["en"] * len(audio)
+    for found in decode(
+        decoder, audio, tokenizer, languages=languages, options=TranscribeOptions()
+    ):
         assert 0 <= found.no_speech_prob <= 1
         assert found.avg_logprob < 0
 
 
 def test_language_is_one_of_the_vocabulary(model):
     decoder, audio, tokenizer = model
-    assert detect_language(decoder, audio, tokenizer) in tokenizer.languages
+    found = detect_languages(decoder, audio, tokenizer)
+    assert len(found) == len(audio)
+    assert set(found) <= set(tokenizer.languages)
 
 
 def test_an_english_only_model_hears_english(model, build, tmp_path):
     decoder, audio, _ = model
     build.tokenizer(tmp_path)
     english = Tokenizer.load(tmp_path, multilingual=False, size=build.english)
-    assert detect_language(decoder, audio, english) == "en"
+    assert set(detect_languages(decoder, audio, english)) == {"en"}

@@ -143,6 +143,15 @@ def test_real_speech_in_one_batch_equals_one_by_one(base, speech):
 
 
 @pytest.mark.weights
+def test_each_recording_of_a_batch_keeps_its_own_language(base, speech):
+    windows = [speech(name) for name in ("jfk.wav", "chinese.flac", "librivox_0880.wav")]
+    alone = [base.transcribe([window], TranscribeOptions())[0] for window in windows]
+    together = base.transcribe(windows, TranscribeOptions(one_language=False))
+    assert [t.language for t in together] == ["en", "zh", "en"]
+    assert [t.text for t in together] == [t.text for t in alone]
+
+
+@pytest.mark.weights
 def test_real_speech_with_times(base, speech):
     pause = np.zeros(16_000, np.float32)
     window = np.concatenate([speech("librivox_0870.wav"), pause, speech("librivox_0880.wav")])
