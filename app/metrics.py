@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import product
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -24,7 +25,7 @@ from app.db.engine import Database
 from app.db.records import Worker
 from app.preprocess_metrics import PreprocessMetrics
 from app.settings import Settings
-from app.states import Capability, JobState
+from app.states import Capability, DeliveryState, JobState, Lane
 
 LATENCY = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)  # s
 DURATION = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400)  # s
@@ -164,10 +165,11 @@ def _queues(connection: Connection, moment: datetime) -> Iterator[Metric]:
     age = GaugeMetricFamily(
         "voxqueue_jobs_oldest_seconds", "Age of the oldest job not finished.", labels=labels
     )
-    for queue in counts.waiting(connection):
-        values = [queue.capability, queue.lane, queue.state]
-        count.add_metric(values, queue.count)
-        age.add_metric(values, (moment - queue.oldest).total_seconds())
+    found = {(item.capability, item.lane, item.state): item for item in counts.waiting(connection)}
+    for values in product(Capability, Lane, (JobState.QUEUED, JobState.RUNNING)):
+        queue = found.get(values)  # an empty one is a 0, not a gap
+        count.add_metric(values, queue.count if queue else 0)
+        age.add_metric(values, (moment - queue.oldest).total_seconds() if queue else 0.0)
     yield count
     yield age
 
@@ -205,6 +207,7 @@ def _deliveries(connection: Connection) -> Metric:
     family = GaugeMetricFamily(
         "voxqueue_webhook_deliveries", "Deliveries of webhooks kept.", labels=["state"]
     )
-    for state, count in counts.deliveries_by_state(connection).items():
-        family.add_metric([state], count)
+    found = counts.deliveries_by_state(connection)
+    for state in DeliveryState:
+        family.add_metric([state], found.get(state, 0))
     return family

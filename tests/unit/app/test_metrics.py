@@ -69,6 +69,14 @@ def test_waiting_jobs_and_their_age(services: Services) -> None:
     assert found[f"voxqueue_jobs_oldest_seconds{labels}"] == pytest.approx(100, abs=5)
 
 
+def test_an_empty_queue_is_a_0(services: Services) -> None:
+    found = show(Metrics(), services)
+    for name in ("voxqueue_jobs", "voxqueue_jobs_oldest_seconds"):
+        for state in ("queued", "running"):
+            assert found[f'{name}{{capability="stt",lane="bulk",state="{state}"}}'] == 0
+    assert found['voxqueue_webhook_deliveries{state="pending"}'] == 0
+
+
 def test_finished_jobs_are_counted_once(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
