@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import json
+import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
-import httpx2
-import numpy as np
 import pytest
-import soundfile
 
 from app.clock import now
 from app.db import queries
 from app.db.engine import Database
 from app.db.records import Worker
+from tests.chat_calls import ROUTE, curl, heard, post, recording, refused, streamed
 from tests.harness import Service, calls, eventually, fake_model
 
 pytest.importorskip("mlx_vlm", reason="needs the extra: pip install 'voxqueue[chat]'")
 
 from tests.chat_checkpoints import GEMMA, PHI, write_checkpoint
 
-ROUTE = "/v1/audio/transcriptions"
 REASONS = [
     "queue_full",
     "memory_limit",
@@ -34,13 +30,6 @@ REASONS = [
     "feature_panic",
     "context_limit",
 ]
-
-
-def recording(seconds: float = 1.0, rate: int = 16_000, **options: Any) -> bytes:
-    file = io.BytesIO()
-    tone = 0.25 * np.sin(2 * np.pi * 440 * np.arange(int(rate * seconds)) / rate)
-    soundfile.write(file, tone, rate, format="WAV", **options)
-    return file.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -69,39 +58,26 @@ def phi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     assert service.stop() == 0
 
 
-def post(
-    service: Service, audio: bytes, route: str = ROUTE, name: str = "a.wav", **fields: str
-) -> httpx2.Response:
-    return service.client.post(route, files={"file": (name, audio)}, data=fields)
-
-
-def heard(service: Service, audio: bytes, **fields: str) -> dict[str, Any]:
-    answer = post(service, audio, **fields)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def refused(service: Service, audio: bytes, **fields: str) -> str:
-    answer = post(service, audio, **fields)
-    assert answer.status_code == 400, answer.text
-    assert answer.json()["error"]["type"] == "invalid_request_error"
-    return answer.json()["error"]["message"]
-
-
 def test_deltas_arrive_one_by_one_in_order(gemma: Service) -> None:
-    files, fields = {"file": ("a.wav", recording())}, {"stream": "true", "max_tokens": "60"}
-    with gemma.client.stream("POST", ROUTE, files=files, data=fields) as answer:
-        assert answer.headers["content-type"] == "text/event-stream"
-        frames = list(answer.iter_lines())
-    assert frames[1::2] == [""] * (len(frames) // 2)
-    *events, end = [frame.removeprefix("data: ") for frame in frames[::2]]
-    assert end == "[DONE]"
-    *deltas, done = map(json.loads, events)
-    assert {event["type"] for event in deltas} == {"transcript.text.delta"}
-    assert all(event["delta"] for event in deltas)
+    deltas, done = streamed(gemma, recording(), max_tokens="60")
     assert len(deltas) > 10
     assert done == heard(gemma, recording(), max_tokens="60")
-    assert "".join(event["delta"] for event in deltas) == done["text"]
+    assert "".join(deltas) == done["text"]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_writes_each_delta_while_the_job_runs(gemma: Service, tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(recording())
+    text = heard(gemma, recording(), max_tokens="60")["text"]
+    said = ""
+    with curl(gemma, tmp_path / "a.wav", stream="true", max_tokens="30000") as deltas:
+        for delta in islice(deltas, 20):
+            said += delta
+            assert len(delta) == 1  # a letter a token
+        (job,) = gemma.client.get("/v1/jobs", params={"status": "running"}).json()["data"]
+    assert text.startswith(said)
+    url = job["links"]["self"]
+    eventually(lambda: gemma.client.get(url).json()["status"] == "cancelled")
 
 
 def test_a_delta_arrives_while_the_rest_is_made_and_a_hang_up_ends_it(gemma: Service) -> None:
@@ -167,10 +143,8 @@ def test_the_strict_boundary_speaks_for_itself(
 
 @pytest.mark.parametrize("container", ["FLAC", "MP3"])
 def test_compressed_recordings_are_heard(gemma: Service, container: str) -> None:
-    file = io.BytesIO()
-    tone = 0.25 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
-    soundfile.write(file, tone, 16_000, format=container)
-    assert heard(gemma, file.getvalue(), max_tokens="3")["usage"]["output_tokens"] == 3
+    usage = heard(gemma, recording(container=container), max_tokens="3")["usage"]
+    assert usage["output_tokens"] == 3
 
 
 def test_translations_go_to_the_model_that_translates(gemma: Service, whisper: Path) -> None:
