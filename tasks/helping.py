@@ -86,10 +86,10 @@ class Helping(Attempt):
         )
 
 
-def can_help(job: Job, number: int, worker: str) -> bool:
-    """Whether the attempt that asked for help is still under way, in another worker."""
+def can_help(job: Job, number: int) -> bool:
+    """Whether the attempt that asked for help is still under way."""
     wanted = job.state is JobState.RUNNING and not job.cancel_requested
-    return wanted and job.attempt == number and job.worker != worker
+    return wanted and job.attempt == number
 
 
 def help_out(helping: Helping, provider: SpeechProvider) -> None:

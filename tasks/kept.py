@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db import queries
+from app.db import windows
 from app.db.records import WindowRow
 from models.base import SpeechProvider
 from tasks.attempt import Attempt
@@ -18,7 +18,7 @@ def kept_rows(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow
 def stored_rows(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:
     """By number, whoever finished them."""
     with attempt.services.database.reading() as connection:
-        rows = queries.get_windows(connection, attempt.job.id)
+        rows = windows.get(connection, attempt.job.id)
     return {row.number: row for row in rows if row.model == identity(provider)}
 
 

@@ -88,7 +88,7 @@ class Runner:
         began = time_ns()
         with self.services.database.reading() as connection:
             job = queries.get_job(connection, job_id)
-        if job and can_help(job, number, self.worker.id) and job.kind in self.providers:
+        if job and can_help(job, number) and job.kind in self.providers:
             with _traced(job, "help", began):
                 self._help(job)
 

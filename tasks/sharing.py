@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from app.audio.windows import Window
 from app.clock import now
-from app.db import queries, shares
+from app.db import queries, shares, windows
 from app.db.records import WindowRow, Worker
 from app.jobs import lifecycle
 from app.jobs.lifecycle import lease_end
@@ -44,7 +44,7 @@ class Sharing:
 
         def count() -> int:
             with attempt.services.database.reading() as connection:
-                return queries.count_samples(connection, attempt.job.id, hearing.model)
+                return windows.count_samples(connection, attempt.job.id, hearing.model)
 
         return hearing.progress(attempt.patiently(count) + samples_in(rows))
 
@@ -138,4 +138,4 @@ def _take_share(connection: Connection, hearing: Hearing, first: int, *, leads: 
 
 def _adopt(connection: Connection, hearing: Hearing, first: int, last: int) -> None:
     job_id = hearing.attempt.job.id
-    hearing.adopt(queries.get_windows(connection, job_id, first=first, last=last))
+    hearing.adopt(windows.get(connection, job_id, first=first, last=last))

@@ -28,9 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from app.db import deliveries
+from app.db import deliveries, windows
 from app.db.records import Job, LoadedModel, WindowRow, Worker
-from app.db.tables import jobs, leases, shares, windows, workers
+from app.db.tables import jobs, leases, shares, workers
 from app.states import MOVES, Capability, JobState, Kind, Lane
 
 _JOB = [jobs.c[field.name] for field in fields(Job)]
@@ -216,7 +216,7 @@ def _keep(
     )
     row = connection.execute(statement.values(**values).returning(*_JOB)).first()
     if row and finished:
-        put_windows(connection, job.id, job.attempt, finished)
+        windows.put(connection, job.id, job.attempt, finished)
     return _job(row) if row else None
 
 
@@ -261,45 +261,6 @@ def count_due(
 def busy_workers(connection: Connection) -> set[str]:
     query = select(jobs.c.worker).where(jobs.c.state == JobState.RUNNING)
     return set(connection.execute(query).scalars())
-
-
-# -- windows ---------------------------------------------------------------------------------------
-
-
-def put_windows(
-    connection: Connection, job_id: str, attempt: int, rows: Sequence[WindowRow]
-) -> None:
-    """Replace what another model may have left under the same numbers."""
-    numbers = [row.number for row in rows]
-    connection.execute(
-        delete(windows).where(windows.c.job_id == job_id, windows.c.number.in_(numbers))
-    )
-    connection.execute(
-        insert(windows), [{**asdict(row), "job_id": job_id, "attempt": attempt} for row in rows]
-    )
-
-
-def get_windows(
-    connection: Connection, job_id: str, *, first: int = 0, last: int | None = None
-) -> list[WindowRow]:
-    """In order; ``first`` and ``last`` are numbers."""
-    columns = [windows.c[field.name] for field in fields(WindowRow)]
-    query = select(*columns).where(windows.c.job_id == job_id, windows.c.number >= first)
-    if last is not None:
-        query = query.where(windows.c.number <= last)
-    return [
-        WindowRow(**row._asdict()) for row in connection.execute(query.order_by(windows.c.number))
-    ]
-
-
-def count_samples(connection: Connection, job_id: str, model: str) -> int:
-    """In all the windows that have been finished with this model."""
-    length = windows.c.end_sample - windows.c.start_sample
-    query = select(func.coalesce(func.sum(length), 0)).where(
-        windows.c.job_id == job_id, windows.c.model == model
-    )
-    total: int = connection.execute(query).scalar_one()
-    return total
 
 
 # -- recovery --------------------------------------------------------------------------------------

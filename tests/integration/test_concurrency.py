@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from app.clock import new_id, now
-from app.db import queries, retention, shares
+from app.db import queries, retention, shares, windows
 from app.db.records import Job, WindowRow
 from app.errors import Busy
 from app.jobs import lifecycle
@@ -170,9 +170,9 @@ def test_windows_of_several_workers_are_one_attempt_s(services: Services) -> Non
 
     assert all(at_once(20, keep))
     with services.database.reading() as connection:
-        rows = queries.get_windows(connection, job.id, first=3, last=5)
-        assert queries.count_samples(connection, job.id, "m") == 200
-        assert queries.count_samples(connection, job.id, "another") == 0
+        rows = windows.get(connection, job.id, first=3, last=5)
+        assert windows.count_samples(connection, job.id, "m") == 200
+        assert windows.count_samples(connection, job.id, "another") == 0
     assert [row.transcript["n"] for row in rows] == [3, 4, 5]
     lifecycle.hand_back(services, job)
     assert not keep(99)

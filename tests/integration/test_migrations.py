@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import MetaData, inspect, text
 
 from app.clock import now
-from app.db import queries, schema
+from app.db import queries, schema, windows
 from app.db.engine import Database
 from app.db.schema import SchemaError, migrate, require_current
 from app.db.tables import metadata
@@ -81,13 +81,13 @@ def test_rows_of_every_revision_survive_the_way_up_and_down(
     require_current(database)
     with database.reading() as connection:
         job = queries.get_job(connection, "job_1")
-        windows = queries.get_windows(connection, "job_1")
+        rows = windows.get(connection, "job_1")
         workers = queries.live_workers(connection, ROWS["workers"]["seen_at"])
     assert job is not None
     assert (job.kind, job.state, job.attempt) == (Kind.SPEECH, JobState.RUNNING, 2)
     assert job.options == {"input": "Grüße", "speed": 1.5}
     assert job.created_at == ROWS["jobs"]["created_at"]
-    assert [window.transcript for window in windows] == [{"text": "hello"}]
+    assert [window.transcript for window in rows] == [{"text": "hello"}]
     assert [worker.pid for worker in workers] == [7]
     if revision != schema.head():
         migrate(database, revision)

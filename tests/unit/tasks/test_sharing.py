@@ -14,7 +14,7 @@ from sqlalchemy import event, select
 
 from app import broker
 from app.clock import now
-from app.db import queries, shares, tables
+from app.db import queries, shares, tables, windows
 from app.db.records import Job
 from app.jobs import lifecycle
 from app.jobs.errors import STUCK, WORKER_LOST
@@ -79,7 +79,7 @@ class Pair:
 
     def windows(self) -> list[int]:
         with self.services.database.reading() as connection:
-            return [row.number for row in queries.get_windows(connection, self.job.id)]
+            return [row.number for row in windows.get(connection, self.job.id)]
 
     def invitations(self) -> int:
         return broker.count_messages(self.services.celery, broker.HELP_QUEUE)
@@ -208,9 +208,8 @@ def test_an_invitation_of_another_attempt_is_ignored(pair, number: int) -> None:
     assert pair.helps.heard == []
 
 
-def test_an_invitation_to_what_is_over_or_one_s_own_is_ignored(pair) -> None:
-    pair.run(2, lambda: pair.leader.help(pair.job.id, 1))
-    assert len(pair.leads.heard) == 6
+def test_an_invitation_to_what_is_over_is_ignored(pair) -> None:
+    pair.run(99, lambda: None)
     pair.help()
     pair.helper.help("job_unknown", 1)
     assert pair.helps.heard == []
@@ -335,6 +334,12 @@ def test_a_helper_leaves_for_any_job_that_waits(pair) -> None:
     assert len(pair.leads.heard) == 5
 
 
+def test_a_helper_does_not_even_begin_when_a_job_waits(pair) -> None:
+    add_job(pair.services, kind=Kind.TRANSCRIPTION, lane=Lane.BULK)
+    pair.run(2, pair.help)
+    assert pair.helps.heard == []
+
+
 def test_a_helper_stays_when_another_worker_can_do_it(pair, make_runner) -> None:
     make_runner(pair.services, "wkr_idle")
     pair.helps.before = lambda: (
@@ -435,6 +440,17 @@ def test_progress_only_grows_and_counts_all_windows(pair) -> None:
     assert told == sorted(told)
     # Windows 0 to 4 are heard before the last: three by the leader, two by the helper.
     assert told[-1] == pytest.approx(150 / SECONDS, abs=0.01)
+
+
+def test_progress_does_not_fall_when_another_model_begins_anew(pair) -> None:
+    reached = pair.run(3, pair.leader.draining.set).progress
+    pair.helps.info = replace(pair.helps.info, revision="2")
+    told: list[float] = []
+    pair.helps.before = lambda: told.append(get_job(pair.services, pair.job.id).progress)
+    pair.helper.run(pair.job.id)
+    assert len(told) == 6
+    assert told == sorted(told)
+    assert told[0] == reached > told[-1] / 2
 
 
 def test_the_heartbeat_holds_a_helper_s_share(pair) -> None:

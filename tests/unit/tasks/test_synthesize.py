@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from app.clock import now
-from app.db import queries
+from app.db import windows
 from app.db.records import Job
 from app.jobs import lifecycle, retention, sweep
 from app.jobs.errors import WORKER_LOST
@@ -56,7 +56,7 @@ def parts(services: Services, job: Job) -> list[str]:
 
 def rows(services: Services, job: Job) -> list[int]:
     with services.database.reading() as connection:
-        return [row.number for row in queries.get_windows(connection, job.id)]
+        return [row.number for row in windows.get(connection, job.id)]
 
 
 def speech(services: Services, job_id: str) -> tuple[bytes, list[dict[str, Any]]]:

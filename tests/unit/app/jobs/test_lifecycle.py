@@ -6,7 +6,7 @@ import pytest
 
 from app import broker
 from app.clock import now
-from app.db import queries
+from app.db import queries, windows
 from app.db.tables import jobs
 from app.jobs import lifecycle
 from app.jobs.errors import STORAGE_FAILED, WORKER_LOST
@@ -126,7 +126,7 @@ def test_a_window_of_an_attempt_that_lost_the_job_is_not_kept(services: Services
     with services.database.writing() as connection:
         kept = queries.checkpoint(connection, old, lease_until=now(), progress=0.5, finished=[row])
         assert kept is None
-        assert queries.get_windows(connection, old.id) == []
+        assert windows.get(connection, old.id) == []
 
 
 def test_cancelling_is_at_once_or_a_promise_and_idempotent(services: Services) -> None:
