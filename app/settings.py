@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     """Catalogue name or directory; empty: none."""
     tts_model: str = "kokoro-82m"
     chat_model: str = ""
-    """Directory of a chat model that hears (Gemma 3n, Phi-4 Multimodal), which transcribes in place
+    """Directory of a chat model that hears (docs/chat-models.md), which transcribes in place
     of ``stt_model``; that one then does translations. All workers must be configured alike."""
 
     audio_queue_depth: int = 8
