@@ -65,7 +65,7 @@ def speak(
         found = [_outcome(item, kept, fields, replace=force or overwrite) for item in named]
         if force or any(entry is None for entry in found):
             with own() as url, closing(Server(url, api_key=api_key, stop=stop)) as there:
-                speaker = Speaker(there, fields, in_flight=in_flight, stop=stop, force=force)
+                speaker = Speaker(there, fields, in_flight=in_flight, force=force)
                 found = _speak_all(speaker, fields, named, found, kept)
         else:
             for entry in found:

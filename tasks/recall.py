@@ -57,7 +57,7 @@ def recall(attempt: Attempt, model: ModelInfo) -> StoredBlob | None:
 def _twin(attempt: Attempt, key: str) -> Job | None:
     """First tell others what is being worked on, then look for them: so no two miss each other."""
     database, job = attempt.services.database, attempt.job
-    with database.writing() as connection:
+    with database.writing(durable=False) as connection:  # a power cut ends the other's work too
         rows.set_key(connection, job, key)
     with database.reading() as connection:
         twin = rows.finished(connection, job, key)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
+import anyio.to_thread
 from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.api import blobs, render, views
-from app.api.context import Owner, ServicesDep
-from app.api.waiting import finished
+from app.api import blobs, openapi, prefer, render, views
+from app.api.context import DoorbellDep, Owner, ServicesDep
+from app.api.waiting import finished, while_connected
 from app.db import queries
 from app.db.records import Job
 from app.errors import BadRequest, Conflict, Gone, NotFound
 from app.jobs.formats import Format
 from app.jobs.lifecycle import cancel
 from app.jobs.services import Services
-from app.jobs.wait import read
+from app.jobs.wait import read, wait
 from app.states import JobState, Kind
 
 JobId = Annotated[str, Path(max_length=40, pattern="^job_[0-9a-f]{32}$")]
+POLL_SECONDS = 2.0  # s between two looks at a job that somebody follows, when no publish comes
 BatchId = Annotated[str | None, Query(max_length=40)]
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -58,10 +60,19 @@ def list_jobs(
     }
 
 
-@router.get("/{job_id}")
-def get_job(services: ServicesDep, owner: Owner, job_id: JobId) -> dict[str, Any]:
-    job = _get(services, owner, job_id)
-    return views.job(services, job) | views.webhook(services, job)
+@router.get("/{job_id}", openapi_extra={"parameters": [openapi.WAIT]})
+async def get_job(
+    request: Request, services: ServicesDep, bell: DoorbellDep, owner: Owner, job_id: JobId
+) -> dict[str, Any]:
+    """Now, or with ``Prefer: wait=N`` once it is final, at the latest N seconds from now."""
+    job = await anyio.to_thread.run_sync(_get, services, owner, job_id)
+    seconds = prefer.parse(request.headers.getlist("prefer")).wait_seconds
+    if seconds and not job.state.final:
+        limit = services.settings.audio_request_timeout_seconds
+        waiting = wait(services, bell, job.id, min(seconds, limit), poll=POLL_SECONDS)
+        waited = await while_connected(request, job, waiting, kept=True)
+        job = waited or _none()
+    return await anyio.to_thread.run_sync(_shown, services, job)
 
 
 @router.get("/{job_id}/result")
@@ -107,10 +118,7 @@ def get_timing(services: ServicesDep, owner: Owner, job_id: JobId) -> Response:
 def delete_job(services: ServicesDep, owner: Owner, job_id: JobId) -> JSONResponse:
     """Cancel: a queued job at once, a running one within a window of audio. Idempotent."""
     _get(services, owner, job_id)
-    job = cancel(services, job_id)
-    if job is None:
-        raise NotFound("No such job.")
-    return JSONResponse(views.job(services, job))
+    return JSONResponse(views.job(services, cancel(services, job_id) or _none()))
 
 
 def _speech(services: Services, request: Request, job: Job) -> Response:
@@ -129,5 +137,13 @@ def _get(services: Services, owner: str, job_id: str) -> Job:
     """The caller's job: those of other keys are not there."""
     job = read(services, job_id)
     if job is None or (owner and job.owner != owner):
-        raise NotFound("No such job.")
+        _none()
     return job
+
+
+def _none() -> NoReturn:
+    raise NotFound("No such job.")
+
+
+def _shown(services: Services, job: Job) -> dict[str, Any]:
+    return views.job(services, job) | views.webhook(services, job)

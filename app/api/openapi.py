@@ -70,6 +70,13 @@ PREFER: Schema = {
     "N seconds if the result is not there by then; others are ignored (RFC 7240).",
     "schema": {"type": "string"},
 }
+WAIT: Schema = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`wait=N` answers once the job is in a final state, after N seconds as it is by "
+    "then; others are ignored (RFC 7240).",
+    "schema": {"type": "string"},
+}
 IDEMPOTENCY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",

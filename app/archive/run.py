@@ -18,9 +18,8 @@ from app.archive import outputs
 from app.archive.items import Item, Status, Unreadable, mark
 from app.archive.outputs import FORMATS, TIMED, Names, Target
 from app.archive.report import FINAL, Entry, Report
-from app.archive.server import Refused, Server, Stopped
+from app.archive.server import Refused, Server
 
-FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.1, 2.0  # between two looks at a job
 GONE = frozenset({404, 410})
 NO_PLACE = "there is no place beside it: name one with --out"
 
@@ -99,7 +98,7 @@ class Run:
         return task
 
     def _work_off(self, server: Server, tasks: list[_Task]) -> None:
-        worker = _Worker(self._plan, server, self._report, self._stop)
+        worker = _Worker(self._plan, server, self._report)
         with ThreadPoolExecutor(self._plan.in_flight, "archive") as pool:
             try:
                 for task in tasks:
@@ -174,8 +173,8 @@ class Run:
 class _Worker:
     """What is done for one task, on a thread of the pool."""
 
-    def __init__(self, plan: Plan, server: Server, report: Report, stop: threading.Event) -> None:
-        self._plan, self._server, self._report, self._stop = plan, server, report, stop
+    def __init__(self, plan: Plan, server: Server, report: Report) -> None:
+        self._plan, self._server, self._report = plan, server, report
 
     def work(self, task: _Task, file: BinaryIO | None, opened: ExitStack) -> Entry:
         try:
@@ -202,21 +201,13 @@ class _Worker:
     def _finished(self, task: _Task, job_id: str) -> dict[str, Any]:
         """The job once it is final; one that is gone from an earlier run is submitted again."""
         try:
-            return self._final(job_id)
+            return self._server.finished(job_id)
         except Refused as error:
             if error.status not in GONE or not task.pending:
                 raise
         with ExitStack() as opened:
             again = self._submit(task, _opened(opened, task.item))
         return self._finished(replace(task, pending=None), again)
-
-    def _final(self, job_id: str) -> dict[str, Any]:
-        pause = FIRST_LOOK_SECONDS
-        while (job := self._server.job(job_id))["status"] in ("queued", "running"):
-            if self._stop.wait(pause):
-                raise Stopped
-            pause = min(1.5 * pause, LONGEST_LOOK_SECONDS)
-        return job
 
     def _fetched(self, task: _Task, job: dict[str, Any]) -> Entry:
         text = self._server.result(job["id"], FORMATS["txt"])

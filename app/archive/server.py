@@ -16,6 +16,9 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 10.0
 PATIENCE_SECONDS = 300.0  # with a server that does not answer, or refuses everything
 FIRST_CONTACT_SECONDS = 10.0
 TIMEOUT = httpx2.Timeout(60.0, read=300.0, write=300.0)
+LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=None)  # threads are bounded
+LOOK_SECONDS = 2  # s between two looks at a job: how late it may be known that a run is to stop
+WAIT = {"Prefer": f"wait={LOOK_SECONDS}"}
 CHUNK = 1 << 18  # bytes written at a time
 
 
@@ -59,7 +62,7 @@ class Server:
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client = httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT)
+        self._client = httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT, limits=LIMITS)
         self._stop = stop
         self._patience = patience_seconds
 
@@ -79,12 +82,21 @@ class Server:
 
         return str(self._patiently(post).json()["id"])
 
-    def job(self, job_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._get(f"/v1/jobs/{job_id}").json()
-        return found
+    def finished(self, job_id: str, over: threading.Event | None = None) -> dict[str, Any]:
+        """The job once it is final. Raises Stopped when the run or ``over`` ends before that."""
+        while True:
+            asked = time.monotonic()
+            job: dict[str, Any] = self._get(f"/v1/jobs/{job_id}", headers=WAIT).json()
+            if job["status"] not in ("queued", "running"):
+                return job
+            # What is between it and a service that would wait may have answered at once.
+            left = max(0.0, asked + LOOK_SECONDS - time.monotonic())
+            if self._stop.is_set() or (over or self._stop).wait(left):
+                raise Stopped
 
     def result(self, job_id: str, format_: str) -> bytes:
-        return self._get(f"/v1/jobs/{job_id}/result", format=format_).content
+        """Of a job that has succeeded: that of another is its error, asked for again and again."""
+        return self._get(f"/v1/jobs/{job_id}/result", params={"format": format_}).content
 
     def timing(self, job_id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._get(f"/v1/jobs/{job_id}/timing").json()
@@ -104,8 +116,8 @@ class Server:
 
         self._patiently(get)
 
-    def _get(self, path: str, **params: str) -> httpx2.Response:
-        return self._patiently(lambda: self._client.get(path, params=params))
+    def _get(self, path: str, **more: Any) -> httpx2.Response:
+        return self._patiently(lambda: self._client.get(path, **more))
 
     def _patiently(self, call: Callable[[], httpx2.Response]) -> httpx2.Response:
         """Raises Refused for what no repetition changes, Away when patience is at an end."""
@@ -120,7 +132,7 @@ class Server:
                 if response.is_success:
                     return response
                 message = _message(response)
-                if response.status_code not in RETRIED or _is_verdict(response):
+                if response.status_code not in RETRIED:
                     raise Refused(response.status_code, message)
                 asked = _retry_after(response)
             except httpx2.TransportError as error:
@@ -129,11 +141,6 @@ class Server:
                 raise Away(f"{self._client.base_url} does not take the work: {message}")
             self._stop.wait(max(pause, asked))
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-
-
-def _is_verdict(response: httpx2.Response) -> bool:
-    """A job's own failure, told with the status that a waiting caller would have had."""
-    return response.request.url.path.endswith(("/result", "/timing"))
 
 
 def _message(response: httpx2.Response) -> str:

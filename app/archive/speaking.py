@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.archive.outputs import writing
-from app.archive.server import Server, Stopped
+from app.archive.server import Server
 from app.archive.texts import is_spoken, parts
 from app.audio.encode import MAX_DATA_BYTES
 
-FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.1, 2.0  # between two looks at a job
 CHUNK_FRAMES = 1 << 16
 
 
@@ -77,12 +76,11 @@ class Speaker:
         fields: dict[str, str],
         *,
         in_flight: int,
-        stop: threading.Event,
         force: bool = False,
     ) -> None:
         self._server = server
         self._fields = {"kind": "speech", **fields}
-        self._in_flight, self._stop, self.force = in_flight, stop, force
+        self._in_flight, self.force = in_flight, force
         self._model: str | None = None
 
     def speak(self, speech: Speech) -> Spoken:
@@ -119,7 +117,7 @@ class Speaker:
     def _say(self, part: _Part, over: threading.Event) -> None:
         forced = {"force": "true"} if self.force else {}
         job_id = self._server.submit({**self._fields, **forced, "input": part.text})
-        job = self._final(job_id, over)
+        job = self._server.finished(job_id, over)
         if job["status"] != "succeeded":
             raise NotSpoken((job["error"] or {}).get("message", f"the job is {job['status']}"))
         self._model = job["model"]
@@ -127,14 +125,6 @@ class Speaker:
             file.write(json.dumps(self._server.timing(job_id), ensure_ascii=False).encode())
         with writing(part.wav) as file:
             self._server.download(job_id, file)
-
-    def _final(self, job_id: str, over: threading.Event) -> dict[str, Any]:
-        pause = FIRST_LOOK_SECONDS
-        while (job := self._server.job(job_id))["status"] in ("queued", "running"):
-            if over.wait(pause) or self._stop.is_set():
-                raise Stopped
-            pause = min(1.5 * pause, LONGEST_LOOK_SECONDS)
-        return job
 
 
 def _join(todo: Sequence[_Part], speech: Speech) -> float:

@@ -72,10 +72,18 @@ def read(services: Services, job_id: str) -> Job | None:
         return queries.get_job(connection, job_id)
 
 
-async def wait(services: Services, doorbell: Doorbell, job_id: str, seconds: float) -> Job | None:
+async def wait(
+    services: Services,
+    doorbell: Doorbell,
+    job_id: str,
+    seconds: float,
+    *,
+    poll: float | None = None,
+) -> Job | None:
     """The job once it is final, or as it is after so many seconds; None when it is gone.
 
-    A database that is away in between is waited for as well.
+    A database that is away in between is waited for as well. ``poll``: seconds between two looks at
+    the row, for those of whom there may be any number.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -92,5 +100,5 @@ async def wait(services: Services, doorbell: Doorbell, job_id: str, seconds: flo
                 if job is None or job.state.final or left <= 0:
                     return job
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, POLL_SECONDS)):
+                async with asyncio.timeout(min(left, poll or POLL_SECONDS)):
                     await event.wait()

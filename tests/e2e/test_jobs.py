@@ -66,6 +66,17 @@ def test_wait_alone_shortens_the_limit_and_the_job_is_kept(house: Cluster, door:
     assert door.client.get(f"{answer.headers['location']}/result").status_code == 200
 
 
+def test_who_looks_at_a_job_may_wait_for_its_end(house: Cluster, door: Front) -> None:
+    with holding(house.model):
+        address = f"/v1/jobs/{job_id(door.say('followed'))}"
+        early = door.client.get(address, headers={"Prefer": "wait=1"})
+        assert early.json()["status"] in ("queued", "running")
+    late = door.client.get(address, headers={"Prefer": "wait=60"})
+    assert late.json()["status"] == "succeeded"
+    none = door.client.get("/v1/jobs/job_" + 32 * "0", headers={"Prefer": "wait=60"})
+    assert none.status_code == 404
+
+
 def test_queue_position_and_estimate(house: Cluster, door: Front) -> None:
     house.wait(job_id(door.say("to measure by")))
     with holding(house.model):
