@@ -94,6 +94,8 @@ class ModelInfo:
     multilingual: bool = True
     translates: bool = True
     """Whether a model that hears also takes the task ``translate``."""
+    batches: bool = False
+    """Whether windows of several recordings take less time in one call than in one each."""
     streams: bool = False
     """Whether it calls ``TranscribeOptions.on_text``."""
     voices: tuple[str, ...] = ()

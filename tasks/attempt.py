@@ -61,6 +61,12 @@ class Attempt:
     """Seconds by stage, kept with the job."""
     leftovers: str = ""
     """The folder of blobs that nobody needs once the job has succeeded; empty: there are none."""
+    heard: dict[int, WindowRow] = field(default_factory=dict)
+    """Windows from a model call that this attempt had with others, by number."""
+    heard_seconds: float = 0.0
+    """Its share of that call."""
+    company: tuple[Attempt, ...] = ()
+    """Further attempts in this worker's hands, whose leases are renewed with this one's."""
     stepped: float = field(default_factory=time.monotonic)
     """When the work was last seen to go on."""
     _stopped: bool = False
@@ -90,11 +96,15 @@ class Attempt:
 
     def renew(self) -> bool:
         """Hold the job for another lease; False when it has been lost."""
+        for other in self.company:
+            other.renew()
         with self.services.database.writing() as connection:
             return queries.renew_lease(connection, self.job, lease_until=lease_end(self.services))
 
     def give_away(self, loss: Loss) -> None:
         """Let another worker have what is in hand; from any thread."""
+        for other in self.company:
+            other.give_away(loss)
         lifecycle.lose(self.services, self.job, loss)
 
     def checkpoint(self, progress: float, finished: Sequence[WindowRow] = ()) -> None:

@@ -84,7 +84,7 @@ class Hearing:
         windows = self.missing(batch)
         with model_call(self.attempt):
             texts = self.provider.transcribe([w.samples for w in windows], self._options())
-        rows = [self._row(window, text) for window, text in zip(windows, texts, strict=True)]
+        rows = [self.row(window, text) for window, text in zip(windows, texts, strict=True)]
         self.done |= {row.number: row for row in rows}
         return rows
 
@@ -96,7 +96,7 @@ class Hearing:
     def _language(self) -> str | None:
         return text_of(self.done[0]).language if self.is_done(0) else None
 
-    def _row(self, window: Window, text: WindowTranscript) -> WindowRow:
+    def row(self, window: Window, text: WindowTranscript) -> WindowRow:
         return WindowRow(
             number=window.number,
             start_sample=window.start,

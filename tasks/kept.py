@@ -1,4 +1,4 @@
-"""What earlier attempts have finished of a job, as far as this worker's model would do the same."""
+"""What has been finished of a job before, as far as this worker's model would do the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODEL_CHARACTERS = 300  # of a model's name and revision
 
 def kept_rows(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:
     """By number; a first attempt need not look."""
-    return {} if attempt.number == 1 else stored_rows(attempt, provider)
+    return dict(attempt.heard) if attempt.number == 1 else stored_rows(attempt, provider)
 
 
 def stored_rows(attempt: Attempt, provider: SpeechProvider) -> dict[int, WindowRow]:

@@ -36,6 +36,16 @@ def content_key(job: Job, model: ModelInfo) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def is_new(attempt: Attempt, model: ModelInfo) -> bool:
+    """Whether no other job has the result, or will have it before this one."""
+    if attempt.job.options.get("force"):
+        return True
+    try:
+        return attempt.patiently(lambda: _twin(attempt, content_key(attempt.job, model))) is None
+    except Underway:
+        return False
+
+
 def recall(attempt: Attempt, model: ModelInfo) -> StoredBlob | None:
     """The finished result of the same work, copied; None when there is none. Raises Underway."""
     job = attempt.job

@@ -34,6 +34,7 @@ from app.storage import StorageError, StoredBlob, keys
 from models.base import CountingProvider, InputRejected, SpeechProvider
 from tasks import recall
 from tasks.attempt import Attempt, Cancelled, HandBack, Interrupted, LeaseLost, Stop
+from tasks.company import gather, hear_together
 from tasks.draining import Draining
 from tasks.helping import Helping, can_help, help_out
 from tasks.synthesize import synthesize
@@ -67,21 +68,48 @@ class Runner:
         if job is None:
             log.info("delivery_ignored", job_id=job_id)  # delivered twice, cancelled or done
             return
-        with _traced(job, "attempt", began):
+        self.current = self._attempt_at(job)
+        try:
+            self._take_along(self.current)
+            while self.current:
+                self._traced_attempt(self.current, began)
+                self.current = self._next(self.current.company)
+        except Interrupted:
+            if self.current:
+                for attempt in (self.current, *self.current.company):
+                    self._hand_back(attempt)
+        finally:
+            self.current = None
+
+    def _attempt_at(self, job: Job) -> Attempt:
+        return Attempt(
+            services=self.services,
+            job=job,
+            capabilities=capabilities(self.providers),
+            draining=self.draining,
+        )
+
+    def _take_along(self, first: Attempt) -> None:
+        """Attempts at other jobs that are heard in the same model call."""
+        provider = self.providers.get(first.job.kind)
+        if provider is None or first.job.kind is Kind.SPEECH:
+            return
+        for job in gather(first, provider):
+            first.company = (*first.company, self._attempt_at(job))
+        if first.company:
+            hear_together([first, *first.company], provider)
+
+    def _next(self, company: tuple[Attempt, ...]) -> Attempt | None:
+        if not company:
+            return None
+        company[0].company = company[1:]
+        return company[0]
+
+    def _traced_attempt(self, attempt: Attempt, began: int) -> None:
+        with _traced(attempt.job, "attempt", began):
             with telemetry.span("claim", began=began):
                 pass
-            attempt = self.current = Attempt(
-                services=self.services,
-                job=job,
-                capabilities=capabilities(self.providers),
-                draining=self.draining,
-            )
-            try:
-                self._attempt(attempt)
-            except Interrupted:
-                self._hand_back(attempt)
-            finally:
-                self.current = None
+            self._attempt(attempt)
 
     def help(self, job_id: str, number: int) -> None:
         """Do a part of an attempt that another worker leads, if that is still under way."""
@@ -115,7 +143,7 @@ class Runner:
         started = perf_counter()
         try:
             blob = self._work(attempt)
-            attempt.metrics["run_seconds"] = perf_counter() - started
+            attempt.metrics["run_seconds"] = perf_counter() - started + attempt.heard_seconds
             self._succeed(attempt, blob)
         except Cancelled:
             telemetry.note(outcome="cancelled")
@@ -142,7 +170,7 @@ class Runner:
 
     def _work(self, attempt: Attempt) -> StoredBlob:
         provider = self._provider(attempt.job.kind)
-        found = recall.recall(attempt, provider.info)
+        found = None if attempt.heard else recall.recall(attempt, provider.info)
         return found or BODIES[attempt.job.kind](attempt, provider)
 
     def _provider(self, kind: Kind) -> SpeechProvider:

@@ -220,6 +220,30 @@ def _keep(
     return _job(row) if row else None
 
 
+def list_like(
+    connection: Connection, job: Job, now: datetime, *, longest: float, most: int
+) -> list[Job]:
+    """Queued jobs of the bulk lane that nobody has tried yet, of the same kind, the eldest first.
+
+    Their inputs are known to last at most so many seconds.
+    """
+    query = (
+        select(*_JOB)
+        .where(
+            jobs.c.state == JobState.QUEUED,
+            jobs.c.capability == job.capability,
+            jobs.c.kind == job.kind,
+            jobs.c.lane == Lane.BULK,
+            jobs.c.attempt == 0,
+            jobs.c.input_seconds <= longest,
+            _due(now),
+        )
+        .order_by(jobs.c.created_at)
+        .limit(most)
+    )
+    return [_job(row) for row in connection.execute(query)]
+
+
 # -- admission -------------------------------------------------------------------------------------
 
 

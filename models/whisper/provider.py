@@ -47,6 +47,7 @@ def load(path: Path, name: str) -> WhisperProvider:
         family="whisper",
         capabilities=frozenset({Capability.STT}),
         multilingual=dimensions.multilingual,
+        batches=True,
         revision=revision(path, files),
         details={"layout": layout, **asdict(dimensions)},
     )
