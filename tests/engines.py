@@ -156,11 +156,11 @@ class S3Server:
     def make_bucket(self) -> bool:
         """Whether the server answers; after that there is a bucket."""
         with suppress(BotoCoreError, ClientError):
-            self._client().create_bucket(Bucket=self.bucket)
+            self.client().create_bucket(Bucket=self.bucket)
             return True
         return False
 
-    def _client(self):
+    def client(self):
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,

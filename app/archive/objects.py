@@ -7,9 +7,10 @@ the one object of that name.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from app.archive.items import (
     HEAD_BYTES,
     S3,
     Item,
+    Unreadable,
     failed,
     is_named_audio,
     look_at_head,
@@ -26,26 +28,33 @@ from app.archive.items import (
 from app.storage.base import ListedBlob, StorageError
 from app.storage.s3 import S3Location, S3Store
 
+LOOKS_AT_ONCE = 16  # at the heads of objects, each a trip to the server
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource:
     store: S3Store
     key: str
 
-    def open(self) -> AbstractContextManager[BinaryIO]:
-        return self.store.open(self.key)
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        with ExitStack() as opened:
+            try:
+                file = opened.enter_context(self.store.open(self.key))
+            except StorageError as error:
+                raise Unreadable(str(error)) from error
+            yield file
 
 
 def object_items(url: str, *, prefix: str, hidden: bool) -> Iterator[Item]:
     try:
         location = S3Location.parse(url)
         store = _store(location)
-        found = False
-        for blob in store.list(""):
-            found = True
-            if not blob.key.endswith("/"):
-                yield _item(location, store, blob, prefix=prefix, hidden=hidden)
-        if not found:
+        blobs = list(store.list(""))
+        look = partial(_item, location, store, prefix=prefix, hidden=hidden)
+        with ThreadPoolExecutor(LOOKS_AT_ONCE, "objects") as pool:
+            yield from pool.map(look, (blob for blob in blobs if not blob.key.endswith("/")))
+        if not blobs:
             yield object_item(url)
     except (StorageError, ValueError) as error:
         yield failed(url, str(error))
@@ -76,14 +85,18 @@ def _item(
     id_ = f"{S3}{location.bucket}/{location.prefix}{blob.key}"
     if refused := refusal(id_, blob.key, hidden=hidden):
         return refused
-    item = _taken(id_, PurePosixPath(prefix, blob.key), store, blob)
+    try:
+        item = _taken(id_, PurePosixPath(prefix, blob.key), store, blob)
+    except (StorageError, ValueError) as error:
+        return failed(id_, str(error), blob.key)
     if item.seconds is None and not is_named_audio(blob.key):
         return skipped(id_, "not a recording", blob.key)
     return item
 
 
 def _taken(id_: str, name: PurePosixPath, store: S3Store, blob: ListedBlob) -> Item:
-    geometry = look_at_head(store.head(blob.key, HEAD_BYTES), blob.size)
+    head = store.head(blob.key, HEAD_BYTES) if blob.size else b""
+    geometry = look_at_head(head, blob.size)
     return Item(
         id=id_,
         name=name,

@@ -242,8 +242,13 @@ def _is_there(path: Path) -> bool:
 
 
 def _told(error: OSError | Unreadable) -> str:
-    return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return f"cannot be read: {_reason(error)}" if isinstance(error, OSError) else str(error)
 
 
 def _unwritten(stem: Path, error: OSError) -> str:
-    return f"cannot be written to {outputs.shown(stem.parent)}: {error.strerror}"
+    return f"cannot be written to {outputs.shown(stem.parent)}: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    """Not every one comes from the system."""
+    return error.strerror or f"not found: {error}"

@@ -13,11 +13,13 @@ import soundfile
 
 from app.archive.finding import find
 from app.archive.folders import Rules
-from app.archive.items import Item
+from app.archive.items import Item, Unreadable
+from app.archive.objects import ObjectSource
 from app.errors import BadRequest
 from app.jobs import sources
 from app.settings import Settings
 from app.storage import open_store
+from app.storage.s3 import S3Location, S3Store
 from tests import engines
 from tests.engines import S3Server
 
@@ -45,6 +47,7 @@ def place(moto: S3Server, tmp_path: Path) -> str:
         "broken.wav": b"nothing",
         "notes.txt": b"hello",
         ".hidden.wav": wav(),
+        "empty.wav": b"",
     }.items():
         store.put(name, io.BytesIO(data), content_type="audio/wav")
     return url
@@ -67,6 +70,7 @@ def test_everything_below_a_prefix_is_mentioned(place: str) -> None:
         "broken.wav": ("broken.wav", None),
         "notes.txt": "not a recording",
         ".hidden.wav": "hidden",
+        "empty.wav": ("empty.wav", None),
     }
     assert items["a.wav"].source is not None
     with items["a.wav"].source.open() as file:
@@ -80,6 +84,29 @@ def test_a_single_object_and_one_that_is_not_there(place: str) -> None:
     (missing,) = found(f"{base}/none.wav?{query}").values()
     assert missing.problem is not None
     assert missing.problem.reason == "no such object"
+
+
+def test_an_object_that_cannot_be_read_hurts_no_other(moto: S3Server, place: str) -> None:
+    location = S3Location.parse(place)
+    for name in ("a//b.wav", "./c.wav"):  # names that S3 has and a file system has not
+        moto.client().put_object(
+            Bucket=location.bucket, Key=location.prefix + name, Body=wav(), ContentType="audio/wav"
+        )
+    items = [item for item in find([place], Rules(), max_bytes=1 << 20) if item.problem]
+    told = {item.id.removeprefix(f"s3://{location.bucket}/{location.prefix}") for item in items}
+    assert told == {"notes.txt", ".hidden.wav", "a//b.wav", "./c.wav"}
+
+
+def test_an_object_that_is_gone_when_its_turn_comes(moto: S3Server, place: str) -> None:
+    item, location = found(place)["a.wav"], S3Location.parse(place)
+    assert item.source is not None
+    moto.client().delete_object(Bucket=location.bucket, Key=f"{location.prefix}a.wav")
+    with pytest.raises(FileNotFoundError), item.source.open():
+        pass
+    with engines.moto() as other, engines.environment(other.env):
+        store = S3Store(S3Location.parse(other.url()))
+    with pytest.raises(Unreadable, match="cannot read"), ObjectSource(store, "a.wav").open():
+        pass
 
 
 def test_a_bucket_that_is_not_there(moto: S3Server) -> None:
