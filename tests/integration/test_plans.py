@@ -111,6 +111,7 @@ CALLS: dict[str, Callable[[Connection], Any]] = {
     "checkpoint": lambda c: queries.checkpoint(c, TAKEN, lease_until=LATER, progress=0.5),
     "finish": lambda c: queries.move(c, TAKEN.id, JobState.RUNNING, JobState.SUCCEEDED, fence=1),
     "requeue": lambda c: queries.requeue(c, TAKEN),
+    "its like": lambda c: queries.list_like(c, TAKEN, now(), longest=30.0, most=32),
     "sent": lambda c: queries.mark_sent(c, WAITING.id, now()),
     "cancel": lambda c: queries.request_cancel(c, TAKEN.id),
     "admission": lambda c: queries.count_sync_jobs(c, STT),

@@ -5,7 +5,9 @@ A checkpoint is a directory whose config.json says ``{"model_type": "fake"}``; i
 Every window and utterance that the model is given is appended to ``calls.log`` beside it, so that a
 test can count what was really done. Commands in a text to speak make it misbehave: ``RAISE``,
 ``KILL``, ``KILL-ONCE``; so does a window that starts with the level ``POISON`` or ``FAULT``. With
-``"streams": true`` it says that its text may be followed while it is made.
+``"streams": true`` it says that its text may be followed while it is made, with ``"batches": true``
+that recordings are to be heard together, and calls.log has the size of each call that is larger
+than one.
 """
 
 from __future__ import annotations
@@ -54,12 +56,15 @@ class FakeProvider:
             capabilities=frozenset(Capability(kind) for kind in kinds),
             voices=("af_heart", "am_adam"),
             revision="1",
+            batches=config.get("batches", False),
             streams=config.get("streams", False),
         )
 
     def transcribe(
         self, windows: Sequence[Samples], options: TranscribeOptions
     ) -> list[WindowTranscript]:
+        if self.info.batches and len(windows) > 1:
+            self._log_line(f"together {len(windows)}")
         return [self._hear(window, options) for window in windows]
 
     def _hear(self, window: Samples, options: TranscribeOptions) -> WindowTranscript:
@@ -102,9 +107,12 @@ class FakeProvider:
         frames = int(RATE * 0.05 * len(text) / speed)
         return np.random.default_rng(seed).uniform(-0.5, 0.5, frames).astype(np.float32)
 
-    def _called(self, line: str) -> None:
+    def _log_line(self, line: str) -> None:
         with self._log.open("a") as file:
             file.write(line + "\n")
+
+    def _called(self, line: str) -> None:
+        self._log_line(line)
         time.sleep(self._seconds)
         while self._hold.exists():
             time.sleep(0.01)
