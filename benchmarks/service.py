@@ -38,11 +38,17 @@ class Client:
         self._service = Service(Path(self._folder.name), *models)
 
     def ask(self, request: Message) -> Message:
-        """What the model itself took is in the job's metrics."""
+        """What the worker and its model took is in the job's metrics."""
         send = self._hear if "file" in request else self._say
         answer, seconds = send(request)
         (job,) = self._service.client.get("/v1/jobs?limit=1").json()["data"]
-        return {**answer, "seconds": seconds, "model_seconds": job["metrics"]["model_seconds"]}
+        took = job["metrics"]
+        return {
+            **answer,
+            "seconds": seconds,
+            "beyond_job": seconds - took["run_seconds"],
+            "beyond_model": seconds - took["model_seconds"],
+        }
 
     def _hear(self, request: Message) -> tuple[Message, float]:
         path = Path(request["file"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
-from benchmarks.alternate import Results, ratios
+from benchmarks.alternate import HTTP, Results, ratios
 from benchmarks.cases import Case
 from benchmarks.scoring import word_errors
 
@@ -21,12 +22,19 @@ def show(case: Case, results: Results) -> None:
         ratio = f"{found[name]:11.2f}" if name in found else " " * 11
         peak = f"{result.peak_megabytes:9.0f}" if result.peak_megabytes else " " * 9
         print(
-            f"{name:32}{result.median:9.2f}{min(result.seconds):9.2f}{1 / result.cost:13.2f}"
+            f"{name:32}{result.median:9.2f}{min(result.seconds):9.2f}"
+            f"{len(result.seconds):5}/{result.rounds:<2}{1 / result.cost:13.2f}"
             f"{ratio}{peak}" + _errors(case.reference, " ".join(result.texts))
         )
-    for result in results.values():
-        if result.added:
-            print(f"HTTP adds {1000 * statistics.median(result.added):.1f} ms to the model's time")
+    if http := results.get(HTTP):
+        print(
+            f"HTTP: {_milliseconds(http.beyond_job)} beyond the worker's time, "
+            f"{_milliseconds(http.beyond_model)} beyond the model's"
+        )
+
+
+def _milliseconds(seconds: Sequence[float]) -> str:
+    return f"{1000 * statistics.median(seconds):.1f} ms"
 
 
 def _errors(reference: str, text: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import alternate as alternate_module
 from benchmarks.alternate import HTTP, OWN, alternate, ratios
+from benchmarks.load import Others
 
 FILE = {"file": "a.wav", "audio_seconds": 10.0}
 
@@ -39,6 +41,15 @@ def asked():
     return []
 
 
+@pytest.fixture(autouse=True)
+def shares(monkeypatch):
+    """Of the machine that others have, round by round; nothing at the end."""
+    found = []
+    monkeypatch.setattr(alternate_module, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(Others, "share", lambda _: found.pop(0) if found else 0.0)
+    return found
+
+
 def test_systems_take_turns_and_end(asked):
     systems = [Fake(name, asked, seconds=[1.0] * 6) for name in (OWN, "peer")]
     alternate(systems, [FILE, FILE], rounds=2)
@@ -53,6 +64,19 @@ def test_the_first_round_does_not_count(asked):
     assert (result.median, result.cost) == (2.0, 0.2)
 
 
+def test_a_disturbed_round_does_not_count(asked, shares):
+    shares += [0.0, 0.9, 0.05]
+    own = Fake(OWN, asked, seconds=[99.0, 3.0, 1.0])
+    result = alternate([own], [FILE], rounds=2)[OWN]
+    assert (result.seconds, result.rounds) == ((1.0,), 2)
+
+
+def test_where_every_round_is_disturbed_all_count(asked, shares):
+    shares += [0.9, 0.9, 0.5]
+    own = Fake(OWN, asked, seconds=[99.0, 3.0, 1.0])
+    assert alternate([own], [FILE], rounds=2)[OWN].seconds == (3.0, 1.0)
+
+
 def test_ratios_are_by_second_of_speech(asked):
     own = Fake(OWN, asked, seconds=[9.0, 1.0], audio_seconds=2.0)
     peer = Fake("peer", asked, seconds=[9.0, 1.0], audio_seconds=1.0)
@@ -61,10 +85,10 @@ def test_ratios_are_by_second_of_speech(asked):
 
 def test_http_is_no_peer_and_shows_what_it_adds(asked):
     own = Fake(OWN, asked, seconds=[1.0, 1.0])
-    http = Fake(HTTP, asked, seconds=[9.0, 1.5], model_seconds=1.25)
+    http = Fake(HTTP, asked, seconds=[9.0, 1.5], beyond_job=0.25, beyond_model=0.5)
     results = alternate([own, http], [FILE], rounds=1)
     assert ratios(results) == {}
-    assert results[HTTP].added == (0.25,)
+    assert (results[HTTP].beyond_job, results[HTTP].beyond_model) == ((0.25,), (0.5,))
 
 
 def test_a_system_that_fails_takes_the_others_down_with_it(asked):

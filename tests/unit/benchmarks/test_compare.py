@@ -14,7 +14,7 @@ HERE = {"processor": "some"}
 
 
 def result(seconds):
-    return Result(seconds=(seconds,), audio_seconds=1.0, versions={"some": "1"})
+    return Result(seconds=(seconds,), rounds=1, audio_seconds=1.0, versions={"some": "1"})
 
 
 @pytest.fixture
