@@ -22,6 +22,8 @@ from models.transcript import Transcript, WindowTranscript
 from tasks.attempt import Attempt
 from tasks.kept import identity
 
+FIRST = 0  # number of a recording's first window
+
 
 @dataclass(slots=True, kw_only=True)
 class Hearing:
@@ -64,7 +66,7 @@ class Hearing:
 
     def _fits(self, row: WindowRow) -> bool:
         """Other settings may have cut the recording elsewhere."""
-        return self.spans[row.number] == (row.start_sample, row.end_sample)
+        return self.spans.get(row.number) == (row.start_sample, row.end_sample)
 
     def missing(self, batch: Iterable[Window]) -> list[Window]:
         return [window for window in batch if not self.is_done(window.number)]
@@ -89,12 +91,10 @@ class Hearing:
         return rows
 
     def _options(self) -> TranscribeOptions:
-        """The language of the first window is that of all."""
+        """The language of the first window is that of all, unless the caller has named one."""
         given = options(self.attempt, self.provider.info)
-        return replace(given, language=given.language or self._language())
-
-    def _language(self) -> str | None:
-        return text_of(self.done[0]).language if self.is_done(0) else None
+        found = text_of(self.done[FIRST]).language if self.is_done(FIRST) else None
+        return replace(given, language=given.language or found)
 
     def row(self, window: Window, text: WindowTranscript) -> WindowRow:
         return WindowRow(

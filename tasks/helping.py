@@ -24,11 +24,9 @@ from app.jobs.lifecycle import lease_end
 from app.states import JobState
 from models.base import SpeechProvider
 from tasks.attempt import Attempt
-from tasks.hearing import Hearing, opened, samples_in
+from tasks.hearing import FIRST, Hearing, opened, samples_in
 from tasks.kept import stored_rows
 from tasks.sharing import take
-
-FIRST = 0  # the window whose language is that of all: without it, and of the same model, no help
 
 log = structlog.get_logger()
 
@@ -95,8 +93,8 @@ def can_help(job: Job, number: int) -> bool:
 def help_out(helping: Helping, provider: SpeechProvider) -> None:
     """Raises Stop, and whatever hearing raises."""
     hearing = Hearing(attempt=helping, provider=provider, done=stored_rows(helping, provider))
-    if FIRST not in hearing.done:
-        return
+    if FIRST not in hearing.done and not helping.job.options.get("language"):
+        return  # nobody has found out what is spoken, not with this model
     log.info("worker_joined", leader=helping.job.worker, attempt=helping.number)
     with opened(helping) as file:
         for batch in hearing.batches(file):

@@ -1,8 +1,9 @@
 """How the worker that leads a job shares its windows with others, and waits for theirs.
 
-Nothing is shared, and nothing written for it, until a batch of windows is finished, enough is left
-and another worker with the same model has nothing to do. From then on each batch is taken before it
-is heard, by the leader too. A worker that joins is told by tasks/helping.py what to do.
+Nothing is shared, and nothing written for it, until the language is known, enough is left and
+another worker with the same model has nothing to do. From then on each batch is taken before it is
+heard, by the leader too. A later attempt invites nobody before it has got on: with helpers at other
+windows, one that kills its workers would never be found out. What a helper does is in helping.py.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ def _hear_windows(attempt: Attempt, provider: SpeechProvider, file: BinaryIO) ->
     hearing = Hearing(attempt=attempt, provider=provider, done=kept_rows(attempt, provider))
     telling = Telling(attempt, streams=provider.info.streams)
     sharing = Sharing(hearing=hearing, allowed=not telling.open)
+    if attempt.number == 1 and attempt.job.options.get("language"):
+        sharing.invite()
     _go_through(hearing, sharing, telling, file)
     while not sharing.is_complete():
         _go_through(hearing, sharing, telling, file)

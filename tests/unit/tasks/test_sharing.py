@@ -202,6 +202,23 @@ def test_the_helper_hears_in_the_language_of_the_first_window(pair) -> None:
     assert asked == ["en"] * 4
 
 
+def test_with_the_language_given_help_comes_from_the_start(pair, add_recording) -> None:
+    lifecycle.cancel(pair.services, pair.job.id)  # or the helper would leave for it
+    pair.job = add_recording(pair.services, SECONDS, options={"language": "fr"})
+    assert pair.run(0, pair.help).state is JobState.SUCCEEDED
+    assert pair.workers() == {0: LEADER} | dict.fromkeys(range(1, 6), HELPER)
+
+
+def test_a_later_attempt_invites_only_once_it_has_got_on(pair, add_recording) -> None:
+    pair.job = add_recording(pair.services, SECONDS, options={"language": "fr"})
+    with pair.services.database.writing() as connection:
+        connection.execute(tables.jobs.update().values(attempt=1))
+    found: list[int] = []
+    pair.leads.before = lambda: found.append(pair.invitations())
+    pair.leader.run(pair.job.id)
+    assert found[:2] == [0, 1]
+
+
 @pytest.mark.parametrize("number", [0, 2])
 def test_an_invitation_of_another_attempt_is_ignored(pair, number: int) -> None:
     pair.run(2, lambda: pair.helper.help(pair.job.id, number))
