@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from models.backend import products
 from models.backend.device import on_cpu
+from models.backend.int8 import Int8Matrix
 from models.backend.parallel import can_split, each
 
 Floats = NDArray[np.float32]
+Matrix = mx.array | Int8Matrix
 BLOCK = 16_384  # elements: 64 kB, with its scratch well inside a core's L2
 MIN_SHARE = 4 * BLOCK  # elements that are worth handing to another thread
 SQRT_2 = math.sqrt(2.0)
@@ -95,21 +97,31 @@ def normalise(x: mx.array, epsilon: float) -> mx.array:
 
 
 def linear(
-    x: mx.array, weight: mx.array, bias: mx.array | None = None, *, added: mx.array | None = None
+    x: mx.array, weight: Matrix, bias: mx.array | None = None, *, added: mx.array | None = None
 ) -> mx.array:
-    """The sum x weight + bias + added: x (..., n), weight (n, m), bias (m,), added like the result.
+    """The sum x weight + bias + added: x (..., n), weight (n, m), bias (m,), added as the result.
 
     The rows of all batches are one product; a batch of them would read the weights each time.
     Like ``normalise`` it leaves its arguments alone.
     """
     shape = (*x.shape[:-1], weight.shape[1])
     rows, terms = x.reshape(-1, x.shape[-1]), [term for term in (bias, added) if term is not None]
-    if on_cpu():
-        return mx.array(_linear(view(rows), view(weight), [view(term) for term in terms], shape))
+    if on_cpu() or isinstance(weight, Int8Matrix):
+        out = _product(view(rows), weight).reshape(shape)
+        for term in terms:
+            out += view(term)
+        return mx.array(out)
     if not terms:
         return (rows @ weight).reshape(shape)
     start = sum(terms[1:], start=terms[0]).reshape(-1, shape[-1])
     return mx.addmm(start, rows, weight).reshape(shape)
+
+
+def columns(matrix: Matrix, numbers: mx.array) -> mx.array:
+    """The columns of a matrix (n, m) by number: (...) -> (..., n)."""
+    if isinstance(matrix, Int8Matrix):
+        return mx.array(matrix.columns(np.array(numbers)))
+    return mx.moveaxis(mx.take(matrix, numbers, axis=1), 0, -1)
 
 
 def _in_place(x: mx.array, function: Callable[[Floats], object]) -> mx.array:
@@ -182,12 +194,11 @@ def _normalise(x: Floats, epsilon: float) -> None:
     x *= 1 / np.sqrt(variance + np.float32(epsilon))
 
 
-def _linear(rows: Floats, weight: Floats, terms: list[Floats], shape: tuple[int, ...]) -> Floats:
+def _product(rows: Floats, weight: Matrix) -> Floats:
+    if isinstance(weight, Int8Matrix):
+        return weight.multiply(rows)
     out = np.empty((len(rows), weight.shape[1]), np.float32)
-    products.multiply(rows, weight, out)
-    out = out.reshape(shape)
-    for term in terms:
-        out += term
+    products.multiply(rows, view(weight), out)
     return out
 
 

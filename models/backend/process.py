@@ -45,13 +45,15 @@ class Blas:
             self.library.openblas_set_num_threads(count)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OneDnn:
     """The library for the products that models.backend does by itself."""
 
     path: str
     sgemm: Any
     """``dnnl_sgemm`` of dnnl.h: row by row, sizes of 64 bits."""
+    gemm_u8s8s32: Any
+    """The same of bytes, ``dnnl_gemm_u8s8s32``."""
     set_threads: Callable[[int], object]
     """Of the products that the calling thread asks for."""
 
@@ -75,7 +77,12 @@ def load_onednn() -> OneDnn | None:
         library = _open(path, "dnnl_sgemm", mode=ctypes.RTLD_LOCAL)
         if library is not None:
             openmp = ctypes.CDLL("libgomp.so.1")  # the one that it has loaded
-            return OneDnn(path, library.dnnl_sgemm, openmp.omp_set_num_threads)
+            return OneDnn(
+                path=path,
+                sgemm=library.dnnl_sgemm,
+                gemm_u8s8s32=library.dnnl_gemm_u8s8s32,
+                set_threads=openmp.omp_set_num_threads,
+            )
     return None
 
 

@@ -38,6 +38,11 @@ def use_one_thread() -> None:
     _thread.limit = 1
 
 
+def threads_for(multiplications: int) -> int:
+    """Threads worth having for a product that the calling thread asks for."""
+    return 1 if multiplications < SMALL else _thread.limit
+
+
 class _Thread(threading.local):
     limit = cpu_count()
 
@@ -57,7 +62,7 @@ def _onednn() -> Gemm:
 
     def gemm(a: Floats, b: Floats, out: Floats, beta: float) -> None:
         (flip_a, step_a), (flip_b, step_b) = _layout(a), _layout(b)
-        set_threads(1 if out.size * a.shape[1] < SMALL else _thread.limit)
+        set_threads(threads_for(out.size * a.shape[1]))
         sgemm(
             b"T" if flip_a else b"N", b"T" if flip_b else b"N", *out.shape, a.shape[1],
             1.0, a.ctypes.data, step_a, b.ctypes.data, step_b,

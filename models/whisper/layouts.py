@@ -54,6 +54,8 @@ class Checkpoint:
     files: tuple[Path, ...]
     """The weight files."""
     tensors: Tensors
+    few_bits: bool = False
+    """Whether its matrices were stored in 4 or 8 bits."""
     heads: tuple[int, int] | None = None
     """Attention heads of encoder and decoder, where the checkpoint says."""
 
@@ -106,11 +108,16 @@ def _native(path: Path, config: dict[str, Any]) -> Checkpoint:
         known = ", ".join(("model.bin", *NATIVE_FILES, INDEX))
         raise CheckpointError(f"{path} has no weights: none of {known}")
     tensors = {rename(name, OPENAI_RENAMES): value for name, value in load_arrays(file).items()}
-    if "quantization" in config:
+    few_bits = "quantization" in config
+    if few_bits:
         tensors = _dequantised(tensors, **config["quantization"])
     heads = config.get("n_audio_head"), config.get("n_text_head")
     return Checkpoint(
-        layout="mlx", files=(file,), tensors=without_unused(tensors), heads=_pair(heads)
+        layout="mlx",
+        files=(file,),
+        tensors=without_unused(tensors),
+        few_bits=few_bits,
+        heads=_pair(heads),
     )
 
 

@@ -37,7 +37,7 @@ class Dimensions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    weight: mx.array
+    weight: ops.Matrix
     """Input size x output size."""
     bias: mx.array
 
@@ -83,7 +83,7 @@ class EncoderLayer:
     query: Linear
     key: mx.array
     """Output x input: its product with the transposed input needs no copies."""
-    value: mx.array
+    value: ops.Matrix
     """Input x output."""
     out: Linear
     mlp: Mlp
@@ -172,7 +172,7 @@ class DecoderLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
-    embedding: mx.array
+    embedding: ops.Matrix
     """(D, vocabulary): token vectors as columns, which is the fastest layout for the logits."""
     positions: mx.array
     layers: tuple[DecoderLayer, ...]
@@ -182,7 +182,7 @@ class Decoder:
     def __call__(self, tokens: mx.array, audio: mx.array, cache: Cache) -> mx.array:
         """(B, n) token ids after those in the cache -> (B, n, D), and their keys to the cache."""
         end = cache.length + tokens.shape[1]
-        x = mx.take(self.embedding, tokens, axis=1).transpose(1, 2, 0)
+        x = ops.columns(self.embedding, tokens)
         x = x + self.positions[cache.length : end]
         for layer, kept in zip(self.layers, cache.layers, strict=True):
             x = layer(x, audio, kept, cache.length)

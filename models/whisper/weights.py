@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models.backend import mx, on_cpu
+from models.backend import mx, on_cpu, ops
+from models.backend.int8 import AVAILABLE, Int8Matrix
 from models.base import CheckpointError
 from models.whisper.layouts import Tensors, array, is_half, read
 from models.whisper.network import (
@@ -41,7 +42,8 @@ def load(path: Path) -> tuple[Whisper, str, tuple[Path, ...]]:
     checkpoint = read(path)
     dimensions = measure(checkpoint.tensors, checkpoint.heads, path)
     check(checkpoint.tensors, dimensions, path)
-    return Builder(checkpoint.tensors, dimensions).whisper(), checkpoint.layout, checkpoint.files
+    builder = Builder(checkpoint.tensors, dimensions, few_bits=checkpoint.few_bits)
+    return builder.whisper(), checkpoint.layout, checkpoint.files
 
 
 def measure(tensors: Tensors, heads: tuple[int, int] | None, path: Path) -> Dimensions:
@@ -143,8 +145,10 @@ def sinusoids(length: int, size: int) -> mx.array:
 class Builder:
     """Takes tensors by their native names, and leaves no unfolded copy of them behind."""
 
-    def __init__(self, tensors: Tensors, dimensions: Dimensions) -> None:
+    def __init__(self, tensors: Tensors, dimensions: Dimensions, *, few_bits: bool = False) -> None:
+        """``few_bits``: the matrices may be kept in 8 bits where that is faster."""
         self.tensors = tensors
+        self.in_bytes = few_bits and on_cpu() and AVAILABLE
         self.dimensions = dimensions
         half = is_half(tensors["decoder.token_embedding.weight"])
         self.dtype = mx.float16 if half and not on_cpu() else mx.float32
@@ -169,7 +173,7 @@ class Builder:
 
     def _decoder(self) -> Decoder:
         return Decoder(
-            embedding=self._done(self._take("decoder.token_embedding.weight").T),
+            embedding=self._matrix(self._take("decoder.token_embedding.weight").T),
             positions=self._done(self._take("decoder.positional_embedding")),
             layers=tuple(self._decoder_layer(i) for i in range(self.dimensions.n_text_layer)),
             norm_weight=self._done(self._take("decoder.ln.weight")),
@@ -179,8 +183,8 @@ class Builder:
     def _convolution(self, name: str, stride: int) -> Convolution:
         weight = self._take(f"encoder.{name}.weight")
         rows = weight.reshape(weight.shape[0], -1).T
-        linear = self._linear(rows, self._take(f"encoder.{name}.bias"))
-        return Convolution(linear=linear, stride=stride)
+        bias = self._done(self._take(f"encoder.{name}.bias"))
+        return Convolution(linear=Linear(weight=self._done(rows), bias=bias), stride=stride)
 
     def _encoder_layer(self, i: int) -> EncoderLayer:
         block, n_head = f"encoder.blocks.{i}.", self.dimensions.n_audio_head
@@ -189,7 +193,7 @@ class Builder:
             n_head=n_head,
             query=self._linear(*query),
             key=self._done(key.T),
-            value=self._done(value),
+            value=self._matrix(value),
             out=self._linear(*out),
             mlp=self._mlp(block),
         )
@@ -251,10 +255,16 @@ class Builder:
 
     def _linear(self, weight: mx.array, bias: mx.array) -> Linear:
         """The longer side becomes the rows in memory: steps of 8 kB between rows cost twice."""
-        wide = weight.shape[1] > weight.shape[0]
-        laid_out = self._done(weight.T).T if wide else self._done(weight)
-        mx.eval(laid_out)  # the view too: only evaluated arrays cross threads
+        wide = weight.shape[1] > weight.shape[0] and not self.in_bytes
+        laid_out = self._done(weight.T).T if wide else self._matrix(weight)
+        if wide:
+            mx.eval(laid_out)  # the view too: only evaluated arrays cross threads
         return Linear(weight=laid_out, bias=self._done(bias))
+
+    def _matrix(self, weight: mx.array) -> ops.Matrix:
+        if self.in_bytes:
+            return Int8Matrix.rounded(ops.view(mx.contiguous(weight)))
+        return self._done(weight)
 
     def _take(self, name: str) -> mx.array:
         return array(self.tensors.pop(name)).astype(mx.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -27,8 +28,8 @@ def heard(path) -> np.ndarray:
 
 
 def words(text: str) -> list[str]:
-    """Four bits cost commas and capitals."""
-    return text.lower().replace(",", "").replace(".", "").split()
+    """Four bits cost punctuation and capitals."""
+    return re.findall(r"\w+", text.lower())
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_positions_that_others_compute_are_left_out(written):
     assert "encoder.positional_embedding" not in load_arrays(target / "weights.safetensors")
 
 
-@pytest.mark.parametrize(("bits", "far"), [(8, 0.02), (4, 0.3)])
+@pytest.mark.parametrize(("bits", "far"), [(8, 0.05), (4, 0.3)])
 def test_in_few_bits_it_is_nearly_the_same_model(written, bits, far):
     source, target = written(bits=bits)
     stored = load_arrays(target / "weights.safetensors")
