@@ -9,8 +9,10 @@ DEVELOPED := $(VENV)/.developed-$(VERSION)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 DATA ?= data
+PEERS_VERSION := $(shell cat benchmarks/peers/requirements*.txt | cksum | cut -d' ' -f1)
+PEERS_INSTALLED := .venv-peers/.installed-$(PEERS_VERSION)
 
-.PHONY: help setup install develop demo serve test check format lock peers clean
+.PHONY: help setup install develop demo serve test check format lock bench peers clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -61,8 +63,14 @@ lock: develop ## Resolve both lock files anew; they name no address
 clean: ## Remove the environment and the caches; data and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-peers: ## Install the peers that `make benchmark` compares with
+bench: setup develop $(if $(filter no,$(PEERS)),,peers) ## Speed beside the peers and the stored ratios; PEERS=no leaves the peers out
+	$(BIN)/python -m benchmarks.run compare --http $(if $(filter no,$(PEERS)),--no-peers)
+
+peers: $(PEERS_INSTALLED) ## Install the peers that `make bench` compares with
+
+$(PEERS_INSTALLED):
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt
 	$(PYTHON) -m venv .venv-mlx-whisper
 	.venv-mlx-whisper/bin/python -m pip install --quiet -r benchmarks/peers/requirements-mlx-whisper.txt
+	@rm -f .venv-peers/.installed-* && touch $@

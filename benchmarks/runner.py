@@ -86,7 +86,5 @@ class Runner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.stdin:
-            self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()  # closes its input, which ends it, and waits
         self._errors.close()
