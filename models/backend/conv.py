@@ -7,7 +7,11 @@ they are MLX's own. Whoever calls need not know which.
 
 from __future__ import annotations
 
+import numpy as np
+
 from models.backend import mx, on_cpu
+from models.backend.ops import linear, view
+from models.backend.products import multiply
 
 
 class Convolution:
@@ -35,15 +39,16 @@ class Convolution:
         return mx.conv1d(x[None], weight, self.stride, self.padding, self.dilation)[0] + self._bias
 
     def _by_taps(self, x: mx.array) -> mx.array:
-        padded = mx.pad(x, [(self.padding, self.padding), (0, 0)])
+        padded = view(mx.pad(x, [(self.padding, self.padding), (0, 0)]))
         reach = self.dilation * (self.kernel - 1)
-        steps = (padded.shape[0] - reach - 1) // self.stride + 1
+        steps = (len(padded) - reach - 1) // self.stride + 1
         span = self.stride * (steps - 1) + 1
-        y = mx.broadcast_to(self._bias, (steps, self._bias.shape[0]))
-        for tap in range(self.kernel):
+        y = np.empty((steps, self._bias.shape[0]), np.float32)
+        y[:] = view(self._bias)
+        for tap, weight in enumerate(view(self._taps)):
             first = tap * self.dilation
-            y = mx.addmm(y, padded[first : first + span : self.stride], self._taps[tap])
-        return y
+            multiply(padded[first : first + span : self.stride], weight, y, add=True)
+        return mx.array(y)
 
 
 class TransposedConvolution:
@@ -58,7 +63,7 @@ class TransposedConvolution:
 
     def __call__(self, x: mx.array) -> mx.array:
         steps = x.shape[0]
-        pieces = (x @ self._weight).reshape(steps, self._pieces, self.stride * self._outputs)
+        pieces = linear(x, self._weight).reshape(steps, self._pieces, self.stride * self._outputs)
         shifted = [
             mx.pad(pieces[:, shift], [(shift, self._pieces - 1 - shift), (0, 0)])
             for shift in range(self._pieces)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.backend import mx, on_cpu
-from models.backend.ops import Floats, view
+from models.backend.ops import Floats, linear, view
 
 GATES = 4
 """In torch's order: input, forget, cell, output."""
@@ -47,7 +47,7 @@ class BidirectionalLstm:
         self._steps = mx.contiguous(mx.stack([(half[:, None] * side.hidden).T for side in both]))
 
     def __call__(self, x: mx.array) -> mx.array:
-        gates = mx.addmm(self._bias, x, self._inputs)
+        gates = linear(x, self._inputs, self._bias)
         gates = gates.reshape(x.shape[0], 2, 1, GATES * self.hidden)
         backward_in_time = mx.concatenate([gates[:, :1], gates[::-1, 1:]], axis=1)
         states = self._run(backward_in_time)

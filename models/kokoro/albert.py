@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.backend import mx
-from models.backend.ops import gelu_tanh, softmax
+from models.backend.ops import gelu_tanh, linear, softmax
 from models.kokoro.config import AlbertConfig
 from models.kokoro.layers import Linear
 from models.kokoro.weights import Weights
@@ -34,7 +34,7 @@ class Attention:
         self._dense = Linear(weights, f"{name}.dense", width, width)
 
     def __call__(self, x: mx.array) -> mx.array:
-        stacked = mx.addmm(self._bias, x, self._weight)
+        stacked = linear(x, self._weight, self._bias)
         q, k, v = stacked.reshape(-1, 3, self._heads, self._size).transpose(1, 2, 0, 3)
         mixed = softmax(q @ k.transpose(0, 2, 1)) @ v
         return self._dense(mixed.transpose(1, 0, 2).reshape(x.shape))

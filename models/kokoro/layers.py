@@ -10,6 +10,7 @@ import math
 
 from models.backend import mx
 from models.backend.moments import moments
+from models.backend.ops import linear
 from models.kokoro.weights import Weights
 
 INSTANCE_EPS = 1e-5
@@ -25,7 +26,7 @@ class Linear:
         self._weight, self._bias = weights.linear(name, inputs, outputs)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.addmm(self._bias, x, self._weight)
+        return linear(x, self._weight, self._bias)
 
 
 class Adaptation:
