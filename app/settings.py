@@ -145,6 +145,8 @@ class Settings(BaseSettings):
     """How long a job without its blobs still answers, with a 410."""
     orphan_seconds: PositiveFloat = 3600.0
     """A blob of this age that belongs to no job is deleted."""
+    orphan_round_seconds: PositiveFloat = 600.0
+    """Between two looks at every blob there is, for such ones."""
     keep_inputs: bool = True
     """False: an upload is deleted as soon as its job has succeeded."""
 

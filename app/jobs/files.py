@@ -17,7 +17,6 @@ from app.jobs.services import Services
 from app.storage import StorageError, keys
 
 LEASE = "files"
-ROUND_SECONDS = 600.0  # between two looks at every file there is
 FOLDER = "files/"
 NAME_CHARACTERS = 255
 
@@ -110,7 +109,7 @@ def sweep(services: Services, moment: datetime) -> None:
     with services.database.writing() as connection:
         age = timedelta(seconds=services.settings.file_retention_seconds)
         batches.delete_old(connection, moment - age)
-    until = moment + timedelta(seconds=ROUND_SECONDS)
+    until = moment + timedelta(seconds=services.settings.orphan_round_seconds)
     with services.database.writing() as connection:
         # A new owner each time: the lease runs out by itself, and so paces the rounds.
         if not queries.take_lease(connection, LEASE, owner=new_id("fil"), now=moment, until=until):

@@ -13,7 +13,6 @@ from app.jobs.services import Services
 from app.storage import StorageError, keys
 
 ORPHAN_LEASE = "orphans"
-ORPHAN_ROUND_SECONDS = 600.0  # between two looks at every blob there is
 LOOKED_UP_AT_ONCE = 500
 
 log = structlog.get_logger()
@@ -46,7 +45,7 @@ def _delete_blobs(services: Services, job_id: str) -> bool:
 
 def drop_orphans(services: Services, moment: datetime) -> None:
     """Delete blobs that belong to no job: their writer died before its row was made."""
-    until = moment + timedelta(seconds=ORPHAN_ROUND_SECONDS)
+    until = moment + timedelta(seconds=services.settings.orphan_round_seconds)
     with services.database.writing() as connection:
         # A new owner each time: the lease runs out by itself, and so paces the rounds.
         owner = new_id("orp")

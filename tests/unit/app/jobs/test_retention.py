@@ -81,7 +81,8 @@ def test_orphans_are_looked_for_now_and_then_only(services: Services) -> None:
     put(services, f"in/{new_id('job')}/source", age=timedelta(hours=2))
     retention.drop_orphans(services, now())
     assert len(keys(services)) == 1
-    retention.drop_orphans(services, now() + timedelta(hours=1))
+    later = now() + timedelta(seconds=services.settings.orphan_round_seconds + 1)
+    retention.drop_orphans(services, later)
     assert keys(services) == []
 
 
