@@ -107,7 +107,7 @@ def _packed_frames(file: BinaryIO, geometry: Geometry, skip: int) -> Iterator[Po
     for position, block in packets.blocks(file, geometry, skip):
         empty = False
         yield position, block
-    if geometry.frames and empty:
+    if empty and (geometry.frames or geometry.container is Container.MP3):  # FLAC may be without
         raise Malformed(f"{geometry.container} stream ended abnormally: no audio frame")
 
 

@@ -25,6 +25,7 @@ Positioned = tuple[int, Samples]
 BLOCK_FRAMES = (
     65_536  # at most, 2 MB in 8 channels; at most one second, so that slow rates stay small
 )
+UNIMPLEMENTED = 18  # libsndfile's error for what it knows of but does not read, as 12-bit FLAC
 MAX_RESYNCS = 100  # stretches of junk passed over in one MP3
 
 
@@ -45,12 +46,17 @@ def _flac_blocks(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> It
                 end = position + len(block)
                 yield position, block
     except soundfile.LibsndfileError as error:
+        if error.code == UNIMPLEMENTED:
+            raise Malformed(f"flac codec is not supported: {why(error)}") from error
         if geometry.frames is None or end < geometry.frames:  # else a tag after the last frame
             raise Malformed(f"flac stream ended abnormally: {why(error)}") from error
 
 
 def _mp3_blocks(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> Iterator[Positioned]:
-    """Frames from each good stretch; mpg123 gives up at junk, so that is passed over here."""
+    """Frames from each good stretch; mpg123 gives up at junk, so that is passed over here.
+
+    There may be none, as in a file of nothing but its Xing frame.
+    """
     frame: mp3.Frame | None = mp3.first_frame(file, size, prefix_bytes=size)
     size = mp3.audio_end(file, size)
     produced, resyncs = 0, 0
@@ -68,8 +74,6 @@ def _mp3_blocks(file: BinaryIO, size: int, geometry: Geometry, skip: int) -> Ite
         resyncs += 1
         if (frame is None and stop < size) or resyncs > MAX_RESYNCS:
             raise Malformed(f"mp3 stream ended abnormally: no audio frame after byte {at}")
-    if not produced:
-        raise Malformed("mp3 packet failed to decode")
 
 
 def _mp3_stretch(source: Splice, geometry: Geometry) -> Iterator[Samples]:

@@ -10,8 +10,6 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import soundfile
-
 from models.containers import flac, mp3, packets
 from models.containers.geometry import Container, Geometry, Malformed
 from models.containers.packets import Positioned
@@ -47,9 +45,6 @@ class PackedClip:
                 yield 0, block  # errors number frames from the start of their packet
         except Malformed as error:
             raise CorruptClip(self.clip, str(error)) from error
-        except soundfile.LibsndfileError as error:
-            reason = f"{self.geometry.container} codec is not supported: {packets.why(error)}"
-            raise CorruptClip(self.clip, reason) from error
 
 
 def open_packed(

@@ -11,6 +11,7 @@ import soundfile
 
 from app.audio import decode
 from app.errors import BadAudio
+from models.containers import mp3
 
 RATE = decode.RATE
 PREFIX = "failed to read the uploaded audio: audio clip 0 "
@@ -142,6 +143,12 @@ def test_a_flac_without_frames_is_empty_only_if_it_says_so(encoded, tone, flac_t
     data = without_frames(encoded(tone(), "FLAC"))
     assert len(read(flac_total(data, 0))) == 0
     assert reason(data) == PREFIX + "is corrupt: flac stream ended abnormally: no audio frame"
+
+
+def test_an_mp3_without_a_frame_that_sounds_is_refused(encoded, tone):
+    data = encoded(tone(), "MP3")
+    alone = data[: mp3.first_frame(io.BytesIO(data), len(data)).end]  # tells the length, no more
+    assert reason(alone) == PREFIX + "is corrupt: mp3 stream ended abnormally: no audio frame"
 
 
 def test_one_sample(encoded):

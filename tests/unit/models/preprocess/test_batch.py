@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from models.preprocess.batch import prepare
+from models.preprocess.cancellation import PreprocessingCancelled
 from models.preprocess.errors import WaveformError
 from models.preprocess.source import EncodedClip, SourceKind
 
@@ -200,6 +201,25 @@ def test_3_bounds_are_checked_in_the_documented_order(silence, refused, narrowed
     for field, name in order:
         assert refused(data, policy=narrowed(**broken)).startswith(f"audio {name} limit exceeded")
         del broken[field]
+
+
+def test_3_a_request_that_is_given_up_is_not_even_counted(clips, silence, gemma):
+    for files in ((), (silence(1),) * 17):
+        with pytest.raises(PreprocessingCancelled, match="during Acquisition for clip None"):
+            prepare(clips(*files), gemma, lambda: True)
+
+
+def test_3_a_clip_is_placed_before_it_is_weighed_and_weighed_before_it_is_opened(narrowed):
+    def text(ordinal, data, most):
+        clip = EncodedClip(data=data, kind=SourceKind.CLI_FILE, placeholder_ordinal=ordinal)
+        with pytest.raises(WaveformError) as caught:
+            prepare([clip], narrowed(max_encoded_bytes_per_clip=most))
+        return str(caught.value)
+
+    assert "maps to ordinal 2, expected 1" in text(2, b"", 0)
+    assert text(1, b"", 0) == "audio clip 0 is empty"
+    assert text(1, b"junk", 3) == limit("encoded bytes per clip", 4, 3)
+    assert "missing RIFF/WAVE header" in text(1, b"junk", 4)
 
 
 def test_3_every_clip_is_preflighted_before_any_is_decoded(wav, refused):

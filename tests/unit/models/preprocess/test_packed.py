@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
+from models.containers import mp3
 from models.preprocess.cancellation import no_poll
 from models.preprocess.decode import decode, open_clip
 from models.preprocess.errors import WaveformError
@@ -127,6 +130,27 @@ def test_2_6_a_bad_packet_is_passed_over(encoded, tone, prepared):
     data[2_000:2_100] = bytes(100)
     damaged = prepared(bytes(data)).total_source_samples
     assert damaged == pytest.approx(prepared(whole).total_source_samples, abs=2_304)
+
+
+def test_2_6_an_mp3_of_nothing_but_its_xing_frame_is_an_empty_clip(encoded, tone, refused):
+    data = encoded(tone(), "MP3")
+    frame = mp3.first_frame(io.BytesIO(data), len(data))
+    assert mp3.length_tag(frame)
+    assert refused(data[: frame.end]) == "audio clip 0 is empty"
+
+
+@pytest.mark.parametrize("bits", [12, 20, 32])
+def test_2_6_a_depth_that_no_decoder_here_has(encoded, tone, refused, bits):
+    data = encoded(tone(), "FLAC")
+    packed = int.from_bytes(data[18:26], "big") & ~(0b11111 << 36) | bits - 1 << 36
+    text = refused(data[:18] + packed.to_bytes(8, "big") + data[26:])
+    assert text.startswith("audio clip 0 is corrupt: flac codec is not supported: ")
+
+
+def test_2_6_an_mp3_that_is_lost_in_junk(encoded, tone, refused):
+    text = refused(encoded(tone(), "MP3") + bytes(600_000))
+    reason = "mp3 stream ended abnormally: no audio frame after byte "
+    assert text.startswith(f"audio clip 0 is corrupt: {reason}")
 
 
 def test_2_6_a_truncated_flac_ends_abnormally(encoded, tone, refused):

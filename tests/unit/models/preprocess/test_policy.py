@@ -252,6 +252,8 @@ def test_4_2_strings_of_the_wrong_type(path, value, kind):
         ("max_audio_duration", 1 << 32),
         ("mlxcel_audio_limits.maximum_source_sample_rate", 1 << 32),
         ("audio_processor.channels", 1 << 16),
+        ("audio_processor.frame_length_samples", 1 << 32),
+        ("feature_extractor.hop_length", 1 << 32),
     ],
 )
 def test_4_1_numbers_too_large_for_their_field_overflow(path, value):
@@ -342,6 +344,29 @@ def test_4_2_no_bound_may_be_raised(family, key, name):
     assert getattr(derived(nested(path, most), family=family), field(key)) == most
     text = f"{name} cannot exceed the pinned family maximum"
     assert reason(nested(path, most + 1), family=family) == text
+
+
+def test_4_2_maxima_are_compared_in_the_documented_order():
+    names = {
+        "max_encoded_bytes_per_clip": "per-clip encoded byte cap",
+        "max_clips": "clip cap",
+        "maximum_source_sample_rate": "maximum source sample rate",
+        "max_encoded_bytes_per_request": "request encoded byte cap",
+        "max_source_samples_per_request": "request source sample cap",
+        "max_normalized_samples_per_request": "request normalized sample cap",
+        "max_source_duration_micros_per_request": "request source duration cap",
+        "max_frames_per_request": "request feature frame cap",
+        "max_waveform_result_bytes_per_request": "waveform result byte cap",
+        "max_waveform_working_bytes_per_request": "waveform working byte cap",
+        "max_prepared_result_bytes_per_request": "prepared result byte cap",
+    }
+    raised = {key: getattr(PINNED[Family.GEMMA3N], field(key)) + 1 for key in names}
+    too_long = {"max_audio_samples": 480_001, "mlxcel_audio_limits": raised}
+    assert reason(too_long) == "loaded audio sample cap exceeds the pinned family duration"
+    for key, name in names.items():
+        text = f"{name} cannot exceed the pinned family maximum"
+        assert reason({"mlxcel_audio_limits": raised}) == text
+        del raised[key]
 
 
 def test_4_2_the_first_fault_in_reading_order_is_named():

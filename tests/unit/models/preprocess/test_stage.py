@@ -285,6 +285,27 @@ def test_5_2_a_panic_rejects_one_request_and_the_worker_lives(stages, metrics, r
         assert isinstance(outcome, Prepared)
 
 
+# A worker thread that dies, as it is meant to here.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_5_2_a_worker_that_dies_gives_everything_back_and_takes_nothing_more(stages, request_of):
+    entered, die = threading.Event(), threading.Event()
+
+    def dying(_request, _batch):
+        entered.set()
+        die.wait(SOON)
+        raise SystemExit
+
+    stage = stages(dying)
+    for _ in range(3):
+        stage.try_submit(request_of())
+    assert entered.wait(SOON)
+    die.set()
+    with pytest.raises(Closed):
+        stage.take(SOON)
+    assert (stage.ledger.encoded_bytes, stage.ledger.host_bytes) == (0, 0)
+    assert rejected(stage, request_of())[0] == "worker_unavailable"
+
+
 def test_5_2_context_limit(stages, metrics, request_of):
     stage = stages(max_prefill=188)
     stage.try_submit(request_of())
@@ -304,6 +325,13 @@ def test_5_2_result_bytes(stages, metrics, request_of, narrowed):
         "actual 1000 bytes, maximum 999 bytes"
     )
     assert only_rejection(metrics) == "memory_limit"
+
+
+def test_5_2_the_context_is_looked_at_before_the_bytes(stages, metrics, request_of, narrowed):
+    policy = narrowed(max_prepared_result_bytes_per_request=999)
+    error = outcome_error(stages(policy=policy, max_prefill=187), request_of())
+    assert "context limit exceeded" in str(error)
+    assert only_rejection(metrics) == "context_limit"
 
 
 @pytest.mark.parametrize("left", [1, 2, 3, 4, 5])
