@@ -31,7 +31,11 @@ from app.archive.items import (
 )
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-BROKEN = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, zstandard.ZstdError)
+BROKEN = (
+    *(tarfile.TarError, zlib.error, lzma.LZMAError, zstandard.ZstdError),
+    *(EOFError, OSError),
+    TypeError,  # what tarfile makes of a gzip header that is cut short
+)
 
 
 class TarReader:

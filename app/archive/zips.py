@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import zipfile
 import zlib
@@ -25,7 +26,10 @@ from app.archive.items import (
 from models.containers.geometry import Geometry
 
 ENCRYPTED = 0x1  # of a member's flags
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError)
+BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(EOFError, NotImplementedError, OSError, RuntimeError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,12 @@ def zip_items(path: Path, *, prefix: str, hidden: bool, max_bytes: int) -> Itera
     """Stays open for as long as its items are in use."""
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+    except BROKEN as error:
         yield failed(str(path), f"not a readable ZIP archive: {error}")
         return
     home = path.parent / path.stem
     for member in archive.infolist():
-        if not member.is_dir():
+        if not member.filename.endswith("/"):  # is_dir() fails on a member without a name
             source = ZipSource(archive, member, max_bytes)
             yield _item(path, home, source, prefix=prefix, hidden=hidden)
 
