@@ -98,8 +98,9 @@ def paths(stem: Path, suffixes: Iterable[str]) -> dict[str, Path]:
 
 
 def shown(path: Path | PurePosixPath | str) -> str:
-    """A name for people: what is no character is shown as an escape."""
-    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
+    """A name for people: what a terminal would obey, or cannot show, comes as an escape."""
+    text = os.fspath(path).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def require_writable(stem: Path) -> None:

@@ -6,6 +6,7 @@ for. What is in the queue when a run ends, however it ends, is asked for by the 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -237,8 +238,8 @@ def _missing(every: dict[str, Path]) -> dict[str, Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Also a link that leads nowhere is something that is there."""
-    return path.exists() or path.is_symlink()
+    """Also a link that leads nowhere is something that is there; a name that is too long is not."""
+    return os.path.lexists(path)
 
 
 def _told(error: OSError | Unreadable) -> str:

@@ -14,6 +14,8 @@ import pytest
 import zstandard
 
 from app.archive.items import Item, Unreadable, spool
+from app.archive.tars import tar_items
+from app.archive.zips import zip_items
 
 
 def make_zip(path: Path, members: dict[str, bytes]) -> Path:
@@ -146,3 +148,28 @@ def test_an_encrypted_member_is_named(tmp_path: Path, wav, found) -> None:
     path.write_bytes(data)
     (item,) = found(path)
     assert item.problem.reason == "encrypted"
+
+
+def test_a_member_without_a_name_and_damaged_lzma_hurt_no_other(tmp_path: Path) -> None:
+    path, data = tmp_path / "a.zip", bytes(range(256)) * 40
+    with zipfile.ZipFile(path, "w") as archive:
+        nameless = zipfile.ZipInfo("x")
+        nameless.filename = ""
+        archive.writestr(nameless, data)
+        archive.writestr("b.wav", data, compress_type=zipfile.ZIP_LZMA)
+        archive.writestr("c.wav", data)
+    whole = bytearray(path.read_bytes())
+    start = whole.index(b"b.wav") + len("b.wav") + 9  # behind the options of the compression
+    whole[start : start + 40] = b"\xff" * 40
+    path.write_bytes(whole)
+    first, second, third = zip_items(path, prefix="", hidden=False, max_bytes=1 << 20)
+    assert first.problem is not None
+    assert second.problem is not None
+    assert third.problem is None
+
+
+def test_a_gzip_header_that_is_cut_short_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(b"\x1f\x8b\x08\x08\0\0\0\0\0\xff")
+    (item,) = tar_items(path, prefix="", hidden=False, max_bytes=1 << 20)
+    assert item.problem is not None

@@ -86,3 +86,7 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 def test_a_name_that_is_not_utf8_is_shown_with_escapes() -> None:
     assert shown(os.fsdecode(b"caf\xe9.wav")) == "caf\\udce9.wav"
+
+
+def test_a_name_cannot_command_the_terminal() -> None:
+    assert shown("a\nb\x1b[2J\udce9 é.wav") == "a\\nb\\x1b[2J\\udce9 é.wav"
