@@ -103,7 +103,7 @@ def test_a_dry_run_lists_and_does_nothing(tmp_path: Path) -> None:
     build(tmp_path / "in", clips=3, seed=4000)
     done = run(None, "transcribe", tmp_path / "in", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "4 of 4 would be done: 0.00 h of audio, and 1 of unknown length" in done.stdout
+    assert "13 of 13 would be done: 0.00 h of audio, and 10 of unknown length" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
