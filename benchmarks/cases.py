@@ -56,8 +56,8 @@ def hearing(title: str, heard: Sequence[Recording], setting: Setting) -> Case:
     return Case(
         title=title,
         systems=own + _chosen(peers, setting),
-        requests=[{"file": str(r.path), "audio_seconds": r.seconds} for r in heard],
-        reference=" ".join(r.text for r in heard),
+        requests=[one.request for one in heard],
+        reference=" ".join(one.text for one in heard),
     )
 
 

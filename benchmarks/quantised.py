@@ -26,10 +26,8 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    clip = recordings.clip()
-    request = {"file": str(clip.path), "audio_seconds": clip.seconds}
     compared = [systems.own(model, model) for model in arguments.models]
-    results = alternate(compared, [request], rounds=arguments.rounds)
+    results = alternate(compared, [recordings.clip().request], rounds=arguments.rounds)
     heard = [*recordings.references(), *recordings.spoken()]
     print(
         f"{'model':20}{'MB':>6}{'start s':>9}{'clip s':>8}{'peak MB':>9}  word errors, same texts"

@@ -13,7 +13,7 @@ import soundfile
 
 from benchmarks import systems
 from benchmarks.round_trip import SENTENCES
-from benchmarks.runner import ROOT, WORK
+from benchmarks.runner import ROOT, WORK, Message
 
 FOLDER = Path(os.environ.get("VOXQUEUE_TEST_AUDIO", ROOT.parent / "shared" / "audio"))
 REFUSED = {".aiff"}  # a container that is not served
@@ -29,8 +29,8 @@ class Recording:
     text: str
 
     @property
-    def seconds(self) -> float:
-        return float(soundfile.info(self.path).duration)
+    def request(self) -> Message:
+        return {"file": str(self.path), "audio_seconds": soundfile.info(self.path).duration}
 
 
 def clip() -> Recording:

@@ -19,7 +19,7 @@ Errors = list[tuple[int, int]]
 
 def texts(system: System, heard: Sequence[Recording]) -> list[str]:
     with system.start() as asked:
-        return [asked.ask({"file": str(one.path)})["text"] for one in heard]
+        return [asked.ask(one.request)["text"] for one in heard]
 
 
 def errors(heard: Sequence[Recording], found: Sequence[str]) -> Errors:

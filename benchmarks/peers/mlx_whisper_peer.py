@@ -5,7 +5,7 @@ import sys
 import mlx_whisper
 import soundfile
 import soxr
-from speak_lines import serve
+from speak_lines import fits_a_window, serve
 
 
 def read(path):
@@ -20,7 +20,7 @@ def work(request):
         path_or_hf_repo=sys.argv[1],
         temperature=0.0,
         condition_on_previous_text=False,
-        without_timestamps=True,
+        without_timestamps=fits_a_window(request),
         fp16=False,
     )
     return {"text": result["text"].strip(), "language": result["language"]}

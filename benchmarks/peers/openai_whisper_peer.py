@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import whisper
 from safetensors.torch import load_file
-from speak_lines import THREADS, serve
+from speak_lines import THREADS, fits_a_window, serve
 from whisper.model import ModelDimensions, Whisper
 
 torch.set_num_threads(THREADS)
@@ -64,13 +64,12 @@ def decode_one(samples):
 def work(request):
     samples = read(request["file"])
     with torch.no_grad():
-        if len(samples) <= 480_000:
+        if fits_a_window(request):
             return decode_one(samples)
         result = model.transcribe(
             samples,
             temperature=0.0,
             condition_on_previous_text=False,
-            without_timestamps=True,
             fp16=False,
         )
     return {"text": result["text"].strip(), "language": result["language"]}
