@@ -9,28 +9,23 @@ from app.db.tables import jobs
 from app.states import Capability, JobState, Lane
 
 
-def count_ahead(connection: Connection, job: Job) -> int:
-    """Queued jobs that the workers will take before this one."""
-    query = select(func.count()).where(
-        jobs.c.state == JobState.QUEUED, jobs.c.capability == job.capability, _ahead(job)
-    )
-    return connection.execute(query).scalar_one()
+def ahead(connection: Connection, job: Job) -> tuple[int, float]:
+    """Queued jobs that the workers will take before this one, and the size of all that will be
+    worked on before it, as far as still to be done.
+    """
+    queued = and_(jobs.c.state == JobState.QUEUED, _ahead(job))
+    left = jobs.c.cost * (1.0 - jobs.c.progress)
+    query = select(
+        func.count().filter(jobs.c.state == JobState.QUEUED),
+        func.coalesce(func.sum(left), 0.0),
+    ).where(jobs.c.capability == job.capability, or_(jobs.c.state == JobState.RUNNING, queued))
+    count, cost = connection.execute(query).one()
+    return count, cost
 
 
 def _ahead(job: Job) -> ColumnElement[bool]:
     earlier = and_(jobs.c.lane == job.lane, jobs.c.created_at < job.created_at)
     return or_(jobs.c.lane == Lane.INTERACTIVE, earlier) if job.lane is Lane.BULK else earlier
-
-
-def cost_ahead(connection: Connection, job: Job) -> float:
-    """The sizes of the jobs that will be worked on before this one, as far as still to be done."""
-    ahead = and_(jobs.c.state == JobState.QUEUED, _ahead(job))
-    left = jobs.c.cost * (1.0 - jobs.c.progress)
-    query = select(func.coalesce(func.sum(left), 0.0)).where(
-        jobs.c.capability == job.capability, or_(jobs.c.state == JobState.RUNNING, ahead)
-    )
-    total: float = connection.execute(query).scalar_one()
-    return total
 
 
 def seconds_per_cost(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import Connection
-
 from app.clock import now
 from app.db import estimates as rows
 from app.db import queries
-from app.db.records import Job, Worker
+from app.db.records import Job
 from app.jobs.services import Services
 
 
@@ -26,16 +24,10 @@ class Estimate:
 def estimate(services: Services, job: Job) -> Estimate:
     seen_after = now() - timedelta(seconds=services.settings.worker_stale_seconds)
     with services.database.reading() as connection:
-        position = rows.count_ahead(connection, job) + 1
+        count, cost = rows.ahead(connection, job)
         live = queries.live_workers(connection, seen_after)
-        workers = [worker for worker in live if worker.offers(job.capability)]
-        wait = _wait(connection, job, workers) if workers else None
-    return Estimate(position=position, wait_seconds=None if wait is None else round(wait, 1))
-
-
-def _wait(connection: Connection, job: Job, workers: list[Worker]) -> float | None:
-    """The work ahead at the pace of late, shared among the workers."""
-    pace = rows.seconds_per_cost(connection, job.capability)
-    if pace is None:
-        return None
-    return pace * rows.cost_ahead(connection, job) / len(workers)
+        workers = sum(worker.offers(job.capability) for worker in live)
+        pace = rows.seconds_per_cost(connection, job.capability) if workers else None
+    # The work ahead at the pace of late, shared among the workers.
+    wait = None if pace is None else round(pace * cost / workers, 1)
+    return Estimate(position=count + 1, wait_seconds=wait)
