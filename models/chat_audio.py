@@ -32,17 +32,24 @@ from models.base import (
     TranscribeOptions,
 )
 from models.chat_answer import Answering, Listener, Question, nothing
-from models.chat_network import load_network, max_positions, revision
+from models.chat_network import (
+    load_network,
+    loading,
+    max_positions,
+    require_extra,
+    revision,
+    text_setting,
+)
 from models.chat_prompt import ChatPrompt, read_json
-from models.preprocess.batch import NormalizedClip, WaveformBatch
-from models.preprocess.cancellation import Cancelled, PreprocessingCancelled
+from models.preprocess.batch import NormalizedClip, WaveformBatch, prepare
+from models.preprocess.cancellation import Cancelled, PreprocessingCancelled, never
 from models.preprocess.errors import WaveformError
 from models.preprocess.features import gemma3n, phi4mm
 from models.preprocess.features.errors import FeatureCancelled
 from models.preprocess.frames import GEMMA3N_SOFT_TOKENS, phi4mm_tokens
 from models.preprocess.metrics import AudioMetrics, Rejection
 from models.preprocess.placeholders import Medium, SentinelError, expand, splice
-from models.preprocess.policy import SAMPLE_RATE, AudioPolicy, Family
+from models.preprocess.policy import PINNED, SAMPLE_RATE, AudioPolicy, Family
 from models.preprocess.policy_config import load_policy
 from models.preprocess.source import EncodedClip, SourceKind
 from models.preprocess.stage import (
@@ -99,25 +106,28 @@ class Ear:
 
 def load(path: Path, name: str) -> ChatAudioProvider:
     """Load the checkpoint in a directory; CheckpointError says what is wrong with it."""
-    config = read_json(path / "config.json")
-    family = MODEL_TYPES.get(str(config.get("model_type")))
-    if family is None:
-        raise CheckpointError(f"{path / 'config.json'} describes no chat model that hears")
+    with loading(path):
+        config = read_json(path / "config.json")
+        family = MODEL_TYPES[config["model_type"]]
     try:
         policy = load_policy(family, path)
     except WaveformError as error:
         raise CheckpointError(str(error)) from error
-    info = ModelInfo(
-        name=name,
-        family=family,
-        capabilities=frozenset({Capability.STT}),
-        translates=False,
-        streams=True,
-        revision=revision(path),
-        details={"policy": policy.source},
-    )
-    chat = ChatPrompt(path)
-    return ChatAudioProvider(info, load_network(path), chat, config=config, policy=policy)
+    with loading(path):
+        require_extra()
+        info = ModelInfo(
+            name=name,
+            family=family,
+            capabilities=frozenset({Capability.STT}),
+            translates=False,
+            streams=True,
+            revision=revision(path),
+            details={"policy": policy.source},
+        )
+        chat, network = ChatPrompt(path), load_network(path)
+        provider = ChatAudioProvider(info, network, chat, config=config, policy=policy)
+        provider.prove()
+    return provider
 
 
 class ChatAudioProvider(Listener):
@@ -143,6 +153,7 @@ class ChatAudioProvider(Listener):
             stop=prompt.stop,
             positions=max_positions(config),
         )
+        self._pinned = PINNED[policy.family]
         # Of the two stages one is in use at a time, so that each may count for itself.
         limits = StageLimits(max_prefill=self._answering.positions)
         self._recordings = HostStage(policy, self._prefill, limits, self.metrics)
@@ -176,6 +187,17 @@ class ChatAudioProvider(Listener):
             usage=answer.usage,
         )
 
+    def prove(self) -> None:
+        """Raises where no question can be put, or none answered on this machine."""
+        noise = np.random.default_rng(0).uniform(-0.5, 0.5, SAMPLE_RATE).astype(np.float32)
+        (clip,) = prepare([_clip(noise)], self._pinned).clips
+        heard = self._heard(self._ids(TranscribeOptions()), clip, never)
+        vocabulary = text_setting(self._config, "vocab_size", max(heard.ids) + 1)
+        if not all(0 <= token < vocabulary for token in heard.ids):
+            raise CheckpointError("config.json: ids of audio are beyond the vocabulary")
+        if len(heard.ids) < self._answering.positions:
+            list(self._answering.tokens(_question(heard), TranscribeOptions(max_tokens=1)))
+
     def counts(self) -> dict[str, int]:
         return self.metrics.counts()
 
@@ -190,13 +212,7 @@ class ChatAudioProvider(Listener):
         self, stage: HostStage, clips: Iterable[EncodedClip], options: TranscribeOptions
     ) -> Generator[Prepared, None, None]:
         """In order; the next clip is prepared while the caller works on the last."""
-        pieces = self._prompt.pieces(options.prompt, options.language)
-        placeholder = self._ear.placeholder(self._config)
-        ids = splice(
-            pieces, self._prompt.encode, {Medium.AUDIO: placeholder}, around=self._ear.around
-        )
-        if ids.count(placeholder) != 1:
-            raise SentinelError("message text contains an audio placeholder")
+        ids = self._ids(options)
         waiting = 0
         try:
             for clip in clips:
@@ -216,14 +232,27 @@ class ChatAudioProvider(Listener):
             for _ in range(waiting):  # of a call that failed: not the next one's
                 stage.take().close()
 
+    def _ids(self, options: TranscribeOptions) -> list[int]:
+        """The question, with one id where its clip belongs."""
+        pieces = self._prompt.pieces(options.prompt, options.language)
+        placeholder = self._ear.placeholder(self._config)
+        ids = splice(
+            pieces, self._prompt.encode, {Medium.AUDIO: placeholder}, around=self._ear.around
+        )
+        if ids.count(placeholder) != 1:
+            raise SentinelError("message text contains an audio placeholder")
+        return ids
+
     def _prefill(self, request: Request, batch: WaveformBatch) -> Prefill:
         """On the stage's thread, where there is no MLX: plain arrays only."""
         (clip,) = batch.clips
-        heard = self._ear.hear(self._config, clip, request.cancelled)
-        ids = expand(request.token_ids, self._ear.placeholder(self._config), heard.ids)
-        size = sum(array.nbytes for array in heard.audio.values()) + TOKEN_BYTES * len(ids)
-        prompt = Heard(ids=ids, audio=heard.audio)
-        return Prefill(positions=len(ids), host_bytes=size, payload=prompt)
+        prompt = self._heard(request.token_ids, clip, request.cancelled)
+        size = sum(array.nbytes for array in prompt.audio.values()) + TOKEN_BYTES * len(prompt.ids)
+        return Prefill(positions=len(prompt.ids), host_bytes=size, payload=prompt)
+
+    def _heard(self, ids: Sequence[int], clip: NormalizedClip, cancelled: Cancelled) -> Heard:
+        heard = self._ear.hear(self._config, clip, cancelled)
+        return replace(heard, ids=expand(ids, self._ear.placeholder(self._config), heard.ids))
 
     def _answer(self, prefill: Prefill, options: TranscribeOptions) -> WindowTranscript:
         return self._answering.answer(_question(prefill.payload), options)
@@ -256,8 +285,9 @@ def _refusing() -> Iterator[None]:
 
 def _gemma3n(config: Config, clip: NormalizedClip, cancelled: Cancelled) -> Heard:
     heard = gemma3n.features([clip.samples], cancelled)
-    soft = [_gemma3n_placeholder(config)]
-    soft *= config.get("audio_soft_tokens_per_image", GEMMA3N_SOFT_TOKENS)
+    if config.get("audio_soft_tokens_per_image", GEMMA3N_SOFT_TOKENS) != GEMMA3N_SOFT_TOKENS:
+        raise CheckpointError(f"config.json: a clip takes {GEMMA3N_SOFT_TOKENS} soft tokens")
+    soft = [_gemma3n_placeholder(config)] * GEMMA3N_SOFT_TOKENS
     return Heard(
         ids=[config.get("boa_token_id", 256_000), *soft, config.get("eoa_token_id", 262_272)],
         audio={"input_features": heard.values, "input_features_mask": heard.valid},

@@ -49,6 +49,8 @@ def instruction(prompt: str | None, language: str | None, reserved: Iterable[str
     words = prompt or DEFAULT_PROMPT
     if language:
         words += f" (language: {language})"
+    if any("\ud800" <= letter <= "\udfff" for letter in words):  # as JSON can escape them
+        raise SentinelError("message text contains half a character")
     for mark in reserved:
         if mark in words:
             raise SentinelError(f"message text contains the model's own mark {mark}")
@@ -67,8 +69,8 @@ def read_json(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file}: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file.name}: {error}") from error
     return found if isinstance(found, dict) else {}
 
 
@@ -77,16 +79,17 @@ def _stop_tokens(path: Path) -> frozenset[int]:
     config = read_json(path / "config.json")
     for holder in (read_json(path / "generation_config.json"), config, config.get("text_config")):
         found = (holder or {}).get("eos_token_id")
-        if found is not None:
-            return frozenset(found if isinstance(found, list) else [found])
-    raise CheckpointError(f"{path}: neither generation_config.json nor config.json ends an answer")
+        ids = found if isinstance(found, list) else [found]
+        if found is not None and all(isinstance(item, int) for item in ids):
+            return frozenset(ids)
+    raise CheckpointError("neither generation_config.json nor config.json ends an answer")
 
 
 def _tokenizer(file: Path) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises bare Exceptions
-        raise CheckpointError(f"{file}: {error}") from error
+        raise CheckpointError(f"{file.name}: {error}") from error
 
 
 def _template(path: Path, settings: dict[str, Any]) -> Callable[..., str]:
@@ -106,7 +109,7 @@ def _template_text(path: Path, settings: dict[str, Any]) -> str:
     for holder in (read_json(path / "chat_template.json"), settings):
         if isinstance(text := holder.get("chat_template"), str):
             return text
-    raise CheckpointError(f"{path} has no chat template")
+    raise CheckpointError("there is no chat template")
 
 
 def _special_tokens(settings: dict[str, Any]) -> dict[str, str]:

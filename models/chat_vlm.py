@@ -29,7 +29,7 @@ from models.base import (
     TranscribeOptions,
 )
 from models.chat_answer import Answering, Listener, Question, nothing
-from models.chat_network import NEEDS_EXTRA, max_positions, revision
+from models.chat_network import loading, max_positions, require_extra, revision
 from models.chat_prompt import instruction, marks, read_json
 from models.pauses import quiet_cut
 from models.preprocess.cancellation import PreprocessingCancelled
@@ -57,8 +57,11 @@ PLACED = frozenset({"minicpmo"})
 
 def load(path: Path, name: str) -> ChatVlmProvider:
     """Load the checkpoint in a directory; CheckpointError says what is wrong with it."""
-    config = read_json(path / "config.json")
-    with _telling(path, str(config.get("model_type"))):
+    with loading(path):
+        require_extra()
+        config = read_json(path / "config.json")
+    model_type = config.get("model_type")
+    with loading(f"{path}: mlx-vlm does not load the model type '{model_type}' as one that hears"):
         from mlx_vlm.utils import get_model_and_args
 
         _, family = get_model_and_args(config)  # before weights are looked at
@@ -221,22 +224,6 @@ def _refuse_code(path: Path, family: str) -> None:
     for file in sorted(path.glob("*config.json")):
         if wanted & read_json(file).keys():
             raise CheckpointError(f"{file.name} brings code of its own")
-
-
-@contextmanager
-def _telling(path: Path, model_type: str) -> Iterator[None]:
-    """Whatever is wrong, under the model's name: here runs the code of a hundred families."""
-    subject = f"{path}: mlx-vlm does not load the model type '{model_type}' as one that hears"
-    try:
-        import mlx_vlm  # noqa: F401 -- the extra may be absent
-    except ImportError as error:
-        raise CheckpointError(f"{path}: {NEEDS_EXTRA} ({error})") from error
-    try:
-        yield
-    except (CheckpointError, InputRejected) as error:
-        raise CheckpointError(f"{subject}: {error}") from error
-    except Exception as error:
-        raise CheckpointError(f"{subject}: {error!r}") from error
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def _config(path: Path) -> Config:
         config = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise CheckpointError(f"{file}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise CheckpointError(f"{file} is not a JSON object")

@@ -261,7 +261,7 @@ def _read(file: Path) -> Root | None:
         root = json.loads(file.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _invalid(f"{file.name} cannot be read: {error}") from error
     if not isinstance(root, dict):
         raise _invalid(f"{file.name} is not a JSON object")

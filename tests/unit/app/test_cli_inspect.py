@@ -123,6 +123,15 @@ def test_a_policy_that_the_worker_would_refuse(inspect, file, tmp_path):
     )
 
 
+def test_an_interrupt_has_its_own_status(inspect, file, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("app.cli_inspect.prepare", interrupt)
+    result = inspect(file(), "--family", "gemma3n")
+    assert (result.exit_code, result.stdout) == (130, "")
+
+
 def test_missing_files_and_families(inspect, file, tmp_path):
     result = inspect(tmp_path / "none.wav", "--family", "gemma3n")
     assert (result.exit_code, result.stdout) == (1, "")

@@ -57,6 +57,11 @@ def test_6_the_models_own_marks_are_refused_in_words(folder, mark, where):
     assert str(caught.value) == f"message text contains the model's own mark {mark}"
 
 
+def test_half_characters_are_refused_in_words(folder):
+    with pytest.raises(InputRejected, match="message text contains half a character"):
+        ChatPrompt(folder).pieces("a\udcff", None)
+
+
 def test_visible_text_has_no_empty_piece(folder):
     chat = ChatPrompt(folder)
     tokens = [2, *chat.encode("hi"), 4, *chat.encode("!"), 9_999]
@@ -85,7 +90,7 @@ def test_a_template_that_loses_the_clip_is_refused(folder):
 
 def test_missing_parts_are_named(folder):
     (folder / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="has no chat template"):
+    with pytest.raises(CheckpointError, match="there is no chat template"):
         ChatPrompt(folder)
     (folder / "tokenizer.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"tokenizer\.json"):
@@ -98,6 +103,8 @@ def test_missing_parts_are_named(folder):
         ({"eos_token_id": [1, 106]}, {"eos_token_id": 7}, {1, 106}),
         ({}, {"eos_token_id": 7}, {7}),
         ({}, {"text_config": {"eos_token_id": 0}}, {0}),
+        ({"eos_token_id": "<eos>"}, {"eos_token_id": 7}, {7}),
+        ({"eos_token_id": [{"id": 1}]}, {"eos_token_id": 7}, {7}),
     ],
 )
 def test_what_ends_an_answer(folder, generation, config, stop):

@@ -183,8 +183,78 @@ def test_weights_that_do_not_fit_are_named(copied):
     with pytest.raises(CheckpointError, match=r"Missing .* parameters"):
         load(copied, "tiny")
     (copied / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"holds no \.safetensors file"):
+    with pytest.raises(CheckpointError, match=r"there is no \.safetensors file"):
         load(copied, "tiny")
+
+
+def change(file, **changes):
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"audio_soft_tokens_per_image": 100},
+        {"audio_soft_tokens_per_image": "188"},
+        {"boa_token_id": "x"},
+        {"audio_token_id": None},
+        {"audio_token_id": 10**6},  # which the network would look up beyond its memory
+        {"eos_token_id": "x"},
+        {"max_position_embeddings": "x"},
+        {"text_config": [1]},
+    ],
+)
+def test_a_config_that_fits_no_question_fails_the_start(copied, changes):
+    change(copied / "config.json", **changes)
+    with pytest.raises(CheckpointError, match="copy: "):
+        load(copied, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{% if %}", "TemplateSyntaxError"),
+        ("{{ nope.x.y }}", "UndefinedError"),
+        ("{{ ''.__class__.__mro__ }}", "SecurityError"),
+        ("hello", "ordered audio sentinel 1 is missing"),
+        ("{{ messages[0].content * 2 }}", "ordered audio sentinel 1 is out of sequence"),
+    ],
+)
+def test_6_a_template_that_cannot_place_the_clip_fails_the_start(copied, template, reason):
+    change(copied / "tokenizer_config.json", chat_template=template)
+    with pytest.raises(CheckpointError, match=reason):
+        load(copied, "tiny")
+
+
+@pytest.mark.parametrize("share", [0, 2])
+def test_weights_that_cannot_be_read_fail_the_start(copied, share):
+    file = copied / "model.safetensors"
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // share] if share else b"junk" * 99)
+    with pytest.raises(CheckpointError, match="load_safetensors"):
+        load(copied, "tiny")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "processor_config.json", "tokenizer_config.json", "generation_config.json"],
+)
+def test_4_1_a_file_too_deep_to_read_fails_the_start(copied, name):
+    (copied / name).write_text("[" * 200_000)
+    with pytest.raises(CheckpointError, match="recursion"):
+        registry.load(copied)
+
+
+def test_a_start_counts_nothing(gemma_checkpoint):
+    provider = registry.load(gemma_checkpoint)
+    assert not any(provider.counts().values())
+    provider.close()
+
+
+@pytest.mark.parametrize("temperature", [-1.0, 1e-40, 1e30])
+def test_odd_temperatures_are_taken(provider, temperature):
+    options = TranscribeOptions(max_tokens=3, temperature=temperature)
+    assert provider.transcribe([sound()], options)[0].usage.output_tokens in range(4)
 
 
 def test_the_revision_follows_the_files(copied):
