@@ -20,6 +20,7 @@ from models.backend.products import Floats, threads_for
 
 LIMIT = 127  # of a signed byte, kept the same on both sides
 MIDDLE = 128  # what an unsigned byte says for zero
+ROUNDED = 2048  # outputs at a time: a vocabulary's scratch would be several times its matrix
 INSTRUCTIONS = {"avx512_vnni", "avx_vnni"}
 
 
@@ -52,12 +53,16 @@ class Int8Matrix:
 
     @classmethod
     def rounded(cls, matrix: Floats) -> Int8Matrix:
-        """The nearest bytes to a float32 matrix (n, m)."""
-        scale = np.abs(matrix).max(axis=0) / LIMIT
-        scale[scale == 0] = 1
-        rows = np.ascontiguousarray(np.rint(matrix / scale).astype(np.int8).T)
-        sums = rows.sum(axis=1, dtype=np.int32)
-        return cls(rows=rows, scale=scale.astype(np.float32), offset=-MIDDLE * sums)
+        """The nearest bytes to a float32 matrix (n, m), in whatever order that lies in memory."""
+        inputs, outputs = matrix.shape
+        rows, scale = np.empty((outputs, inputs), np.int8), np.empty(outputs, np.float32)
+        for start in range(0, outputs, ROUNDED):
+            part = slice(start, start + ROUNDED)
+            exact = np.ascontiguousarray(matrix[:, part].T)
+            step = np.abs(exact).max(axis=1, keepdims=True) / LIMIT
+            step[step == 0] = 1
+            rows[part], scale[part] = np.rint(exact / step), step[:, 0]
+        return cls(rows=rows, scale=scale, offset=-MIDDLE * rows.sum(axis=1, dtype=np.int32))
 
     def columns(self, numbers: NDArray[np.integer]) -> Floats:
         """Of the matrix, as float32: (..., n)."""

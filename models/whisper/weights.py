@@ -263,7 +263,7 @@ class Builder:
 
     def _matrix(self, weight: mx.array) -> ops.Matrix:
         if self.in_bytes:
-            return Int8Matrix.rounded(ops.view(mx.contiguous(weight)))
+            return Int8Matrix.rounded(ops.view(weight))
         return self._done(weight)
 
     def _take(self, name: str) -> mx.array:
