@@ -1,6 +1,7 @@
-"""``python -m benchmarks.memory FILE``: resident memory of the worker after 1 and after N requests.
+"""``python -m benchmarks.memory FILE``: the worker's memory after 1 and after N requests.
 
-Requests alternate between transcriptions of 1 to 28 s and speech of one to four sentences.
+Resident memory, and what MLX has in use and keeps for later. Requests alternate between
+transcriptions of eight lengths and speech of one to four sentences.
 """
 
 from __future__ import annotations
@@ -9,33 +10,35 @@ import argparse
 import io
 import json
 import random
+import re
 import tempfile
 import time
 import urllib.request
 import uuid
 from pathlib import Path
 
+import numpy as np
 import soundfile
 
 from app.demo import running
 from benchmarks.round_trip import SENTENCES
 
-SETTLE_SECONDS = 0.5  # the worker gives memory back once the answer is out
+LENGTHS = (1, 2, 4, 7, 11, 16, 22, 28)  # s
+SETTLE_SECONDS = 5  # the worker reports after the answer is out, with its heartbeat
 
 
-def resident_megabytes() -> float:
-    """Of the one worker process on this machine (Linux)."""
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            command = (status.parent / "cmdline").read_bytes()
-            if b"tasks.worker" in command:
-                return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024
-        except (OSError, IndexError):
-            continue  # a process that ended meanwhile, or a kernel thread
-    raise RuntimeError("no worker process found")
+def megabytes(url: str) -> str:
+    """What the worker last reported of its memory."""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:  # noqa: S310 - loopback
+        found = re.findall(
+            r'^voxqueue_worker_memory_bytes{.*of="(\w+)".*} (\S+)',
+            answer.read().decode(),
+            re.MULTILINE,
+        )
+    return ", ".join(f"{holder} {float(size) / 2**20:.0f} MB" for holder, size in found)
 
 
-def transcribe(url: str, samples: object, rate: int) -> None:
+def transcribe(url: str, samples: np.ndarray, rate: int) -> None:
     wav, boundary = io.BytesIO(), uuid.uuid4().hex
     soundfile.write(wav, samples, rate, format="WAV")
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
@@ -64,14 +67,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data, running(Path(data)) as url:
         for number in range(1, arguments.requests + 1):
             if number % 2:
-                seconds = chance.uniform(1, 28)
-                looped = [samples[i % len(samples)] for i in range(int(seconds * rate))]
-                transcribe(url, looped, rate)
+                seconds = LENGTHS[number // 2 % len(LENGTHS)]
+                transcribe(url, np.resize(samples, seconds * rate), rate)
             else:
                 speak(url, " ".join(chance.sample(SENTENCES, chance.randint(1, 4))))
-            if number in (1, 2, 4, 8, 16, 32, arguments.requests):
+            if number in (1, 10, 50, 100, arguments.requests):
                 time.sleep(SETTLE_SECONDS)
-                print(f"after {number:3} requests: {resident_megabytes():.0f} MB", flush=True)
+                print(f"after {number:3} requests: {megabytes(url)}", flush=True)
 
 
 if __name__ == "__main__":
