@@ -60,6 +60,8 @@ def test_a_missing_extra_ends_the_command_with_what_to_install(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", ENDPOINT)
     monkeypatch.setenv("VOXQUEUE_BROKER_URL", "redis://127.0.0.1:1/0")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
+    # It would bind the loggers of this process to the runner's stderr, which ends with the call.
+    monkeypatch.setattr("app.cli.set_up_logging", lambda _settings: None)
     CliRunner().invoke(cli, ["migrate", "--data-dir", str(tmp_path)])
     told = CliRunner().invoke(cli, [command, "--data-dir", str(tmp_path)])
     assert told.exit_code == 1
