@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from app.clock import now
 from app.db import queries
+from app.db.tables import jobs
 from app.states import JobState, Lane
 from tasks.attempt import Interrupted
 from tests.inprocess import get_job
@@ -101,6 +102,21 @@ def test_only_its_like_is_taken_along(services, runner, batching, add, add_recor
     runner.run(first.id)
     assert batching.calls == [1]
     assert states(services, others) == [JobState.QUEUED] * 5
+
+
+def test_one_that_is_longer_than_its_header_told_is_heard_by_itself(
+    services, runner, batching, add, add_recording
+) -> None:
+    long = add_recording(
+        services, 300.0, lane=Lane.BULK, input_sha256="long", created_at=now() + timedelta(hours=1)
+    )
+    with services.database.writing() as connection:
+        connection.execute(jobs.update().where(jobs.c.id == long.id).values(input_seconds=3.0))
+    short = [add(1.0), add(2.0)]
+    runner.run(short[0].id)
+    assert batching.calls[0] == 2
+    assert states(services, [*short, long]) == [JobState.SUCCEEDED] * 3
+    assert get_job(services, long.id).metrics["audio_seconds"] == pytest.approx(300.0)
 
 
 def test_a_model_that_gains_nothing_hears_one_by_one(services, make_runner, provider, add) -> None:
