@@ -80,9 +80,10 @@ def _backend(_settings: Settings) -> str:
             f"MLX did not answer within {BACKEND_SECONDS} s: is the machine idle?"
         ) from error
     found = json.loads(answer.stdout.splitlines()[-1])
-    text = f"{found['device']}, {found['gflops']:.0f} GFLOP/s" + (
-        f" with {found['blas']} on {found['threads']} threads" if found["blas"] else ""
-    )
+    text = f"{found['device']}, {found['gflops']:.0f} GFLOP/s"
+    if found["blas"]:
+        libraries = found["blas"] + (" and oneDNN" if found["onednn_path"] else "")
+        text += f" with {libraries} on {found['threads']} threads"
     if found["gflops"] < SLOW_GFLOPS:
         raise Wrong(
             f"{text} is slow: install the package 'mkl' (x86-64) or OpenBLAS, or free a core"

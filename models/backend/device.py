@@ -12,7 +12,7 @@ from typing import Literal
 
 import mlx.core as mx
 
-from models.backend.process import BLAS, cpu_count
+from models.backend.process import BLAS, ONEDNN, cpu_count
 
 SLOW_GFLOPS = 16.0  # one core: reference loops do 4, any vectorised BLAS over 40
 CACHE_BYTES = 64 * 2**20  # of freed arrays that MLX keeps on a CPU: each new shape adds to them
@@ -26,6 +26,8 @@ class Backend:
     blas: str
     """Library behind the matrix products, and its file; both empty on a GPU."""
     blas_path: str
+    onednn_path: str
+    """Of the library that multiplies what has few rows; empty where the BLAS does that too."""
     vector_math: Literal["numpy", "mlx"]
     """What computes exponentials and their like (models.backend.ops)."""
     threads: int
@@ -40,6 +42,7 @@ def backend() -> Backend:
         device=device,
         blas=BLAS.name if cpu else "",
         blas_path=BLAS.path if cpu else "",
+        onednn_path=ONEDNN.path if cpu and ONEDNN else "",
         vector_math="numpy" if cpu else "mlx",
         threads=cpu_count(),
     )

@@ -22,7 +22,10 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(autouse=True)
 def _fast_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = '{"device": "cpu", "blas": "MKL", "threads": 2, "gflops": 120.0}\n'
+    answer = (
+        '{"device": "cpu", "blas": "MKL", "onednn_path": "/lib/libdnnl.so", "threads": 2, '
+        '"gflops": 120.0}\n'
+    )
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
 
 
@@ -36,7 +39,7 @@ def test_a_machine_in_order(settings: Settings) -> None:
     database.close()
     findings = found(settings)
     assert all(finding.fine for finding in findings.values()), findings
-    assert findings["backend"].text == "cpu, 120 GFLOP/s with MKL on 2 threads"
+    assert findings["backend"].text == "cpu, 120 GFLOP/s with MKL and oneDNN on 2 threads"
 
 
 def test_a_missing_schema_is_told_with_the_command(settings: Settings) -> None:
@@ -74,7 +77,7 @@ def test_a_directory_that_cannot_be(settings: Settings, tmp_path: Path) -> None:
 
 
 def test_a_slow_backend(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = '{"device": "cpu", "blas": "reference", "threads": 2, "gflops": 4.0}'
+    answer = '{"device": "cpu", "blas": "reference", "onednn_path": "", "threads": 2, "gflops": 4.0}'
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
     finding = found(settings)["backend"]
     assert (finding.fine, "install the package 'mkl'" in finding.text) == (False, True)
