@@ -41,8 +41,8 @@ demo: setup ## Speak a paragraph and transcribe it; AUDIO=file transcribes that 
 serve: setup ## Keep the service up on http://127.0.0.1:8000
 	$(BIN)/voxqueue serve --data-dir $(DATA)
 
-test: setup develop ## Run every test
-	$(BIN)/python -m pytest
+test: setup develop ## Run every test; STACK=servers runs them on PostgreSQL, Valkey and S3
+	$(BIN)/python -m pytest $(if $(STACK),--stack $(STACK))
 
 check: develop ## Format, lint, types, import contracts, dependencies, Dockerfile
 	$(BIN)/ruff format --check .

@@ -29,9 +29,12 @@ from app.db.schema import migrate
 from app.db.tables import shares, windows
 from app.embedded import EmbeddedValkey
 from app.settings import Settings
+from app.storage import open_store
+from tests import places
 from tests.engines import free_port
 from tests.harness import PLUGINS, ROOT, eventually
 
+FOLDERS = ("in/", "out/", "parts/")
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 START_SECONDS = 120.0  # for a process on a machine that is busy with other things
 # Death is noticed within a second or two, so that tests need not wait for it.
@@ -101,7 +104,8 @@ class Cluster:
         self.settings = Settings(
             **{
                 "data_dir": self.data,
-                "broker_url": self.valkey.url,
+                **places.settings(self.data),
+                "broker_url": self.valkey.url,  # its own also beside servers, since tests end it
                 "stt_model": str(self.model),
                 "tts_model": str(self.model),
                 **QUICK,
@@ -109,6 +113,7 @@ class Cluster:
             }
         )
         self.database = Database(self.settings.resolved_database_url)
+        self.store = open_store(self.settings.storage_url, self.settings.storage_dir)
         migrate(self.database)
         self.broker = self.start_broker()
 
@@ -203,10 +208,7 @@ class Cluster:
             return dict(tuple(row) for row in connection.execute(query))
 
     def blobs(self) -> list[str]:
-        root = self.settings.storage_dir
-        return sorted(
-            path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()
-        )
+        return sorted(blob.key for folder in FOLDERS for blob in self.store.list(folder))
 
     def stop_workers(self) -> None:
         for process in self.processes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import settings
 import models.backend  # noqa: F401 - before mlx-vlm brings MLX with its slow bundled BLAS
 from models.base import ModelError
 from models.catalog import checkpoint_path
+from tests import places
 
 # The same examples each time on CI, so that a change fails for what it changed; new ones elsewhere.
 settings.register_profile("ci", derandomize=True, print_blob=True)
@@ -18,6 +21,32 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 ROOT = Path(__file__).parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--stack",
+        choices=["machine", "servers"],
+        default="machine",
+        help="what services stand on where a test does not say: SQLite, a directory and an "
+        "embedded Valkey; or PostgreSQL, SeaweedFS and a Valkey with a password",
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _places(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    with ExitStack() as stack:
+        if pytestconfig.getoption("stack") == "servers":
+            stack.enter_context(places.servers(tmp_path_factory.mktemp("servers")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _one_machine(request: pytest.FixtureRequest) -> None:
+    if places.on_servers() and (mark := request.node.get_closest_marker("one_machine")):
+        pytest.skip(f"about one machine: {mark.args[0]}")
 
 
 @pytest.fixture(scope="session")

@@ -90,12 +90,12 @@ class Postgres:
         self.server.ensure_postgres_running()
 
     @contextmanager
-    def database(self) -> Iterator[str]:
-        """The URL of a new, empty database."""
+    def database(self, template: str = "template1") -> Iterator[str]:
+        """The URL of a new database: an empty one, or a copy of another."""
         name = f"test_{secrets.token_hex(6)}"
         admin = self.url.replace("postgresql+psycopg", "postgresql")
         with psycopg.connect(admin, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield self.url.replace("/postgres?", f"/{name}?")
         finally:
@@ -191,7 +191,7 @@ def seaweedfs(
     command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"]
     command += [f"-{name}.port={port}" for name, port in ports.items()]
     command += ["-master.volumeSizeLimitMB=64", "-volume.max=20", "-volume.preStopSeconds=0"]
-    command += ["-filer", "-s3", f"-s3.config={config}", "-s3.port.iceberg=0"]
+    command += ["-filer", "-s3", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0"]
     command += [f"-s3.localSocket={directory}/s3.sock", f"-filer.localSocket={directory}/f.sock"]
     # Told to end, it takes 15 s to say goodbye to itself.
     with process(command, directory / "weed.out", server.make_bucket, stop=signal.SIGKILL):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import httpx2
 
+from tests import places
+
 ROOT = Path(__file__).parent.parent
 PLUGINS = ROOT / "tests" / "plugins"
 READY_SECONDS = 90.0
@@ -53,7 +55,7 @@ class Service:
                 *("--data-dir", str(data), *options),
             ],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(PLUGINS), **env},
+            env={**os.environ, "PYTHONPATH": str(PLUGINS), **places.env(data), **env},
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )

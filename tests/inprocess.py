@@ -16,7 +16,8 @@ from app.db.schema import migrate
 from app.jobs.services import Services
 from app.settings import Settings
 from app.states import Capability, Kind
-from app.storage import LocalStore
+from app.storage import open_store
+from tests import places
 
 
 class Ear(Announcer):
@@ -44,9 +45,10 @@ def _hurry(connection: Any, _record: Any) -> None:
 
 
 def make_services(data: Path, **changes: Any) -> Services:
-    settings = Settings(data_dir=data, **changes)
+    settings = Settings(**{"data_dir": data, **places.settings(data), **changes})
     database = Database(settings.resolved_database_url)
-    event.listen(database.engine, "connect", _hurry)
+    if database.engine.dialect.name == "sqlite":
+        event.listen(database.engine, "connect", _hurry)
     migrate(database)
     celery = make_celery("memory://", "")
     with celery.connection_for_write() as connection:  # all of a process share that memory
@@ -55,7 +57,7 @@ def make_services(data: Path, **changes: Any) -> Services:
     return Services(
         settings=settings,
         database=database,
-        store=LocalStore(settings.storage_dir),
+        store=open_store(settings.storage_url, settings.storage_dir),
         celery=celery,
         announcer=Ear(),
     )
@@ -64,6 +66,7 @@ def make_services(data: Path, **changes: Any) -> Services:
 def close(services: Services) -> None:
     services.celery.close()
     services.database.close()
+    places.leave(services.settings.data_dir)
 
 
 def add_job(services: Services, **values: Any) -> Job:

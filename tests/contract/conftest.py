@@ -14,6 +14,7 @@ import pytest
 from app.db.engine import Database
 from app.db.schema import migrate
 from app.settings import Settings
+from tests import places
 from tests.harness import PLUGINS, ROOT, Service, eventually, fake_model
 
 
@@ -78,8 +79,9 @@ def front_door(
 
     def make(**changes: object) -> FrontDoor:
         changes = {
-            "data_dir": tmp_path_factory.mktemp("door"),
-            "broker_url": f"redis+socket://{service.data / 'valkey' / 'valkey.sock'}",
+            "data_dir": (data := changes.get("data_dir") or tmp_path_factory.mktemp("door")),
+            **places.settings(Path(str(data))),
+            "broker_url": places.broker_url(service.data),
             **changes,
         }
         settings = Settings().with_changes(**changes)

@@ -7,6 +7,7 @@ import pytest
 
 from app.db import queries
 from app.db.engine import Database
+from tests import places
 from tests.contract.wire import form, part, raw_part, recording
 from tests.harness import Service
 
@@ -23,7 +24,7 @@ def kept_name(service: Service, disposition: str | bytes) -> str:
     """How the job's row remembers the name of the upload."""
     answer = send(service.client, raw_part(disposition, WAV))
     assert answer.status_code == 200, answer.text
-    database = Database(f"sqlite:///{service.data / 'db.sqlite'}")
+    database = Database(places.database_url(service.data))
     with database.reading() as connection:
         latest = queries.list_jobs(connection, limit=1)[0]
     database.close()

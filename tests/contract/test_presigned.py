@@ -19,7 +19,7 @@ from app import access
 from app.archive.server import Server
 from app.db.engine import Database
 from app.db.schema import migrate
-from tests import engines
+from tests import engines, places
 from tests.harness import Service
 
 SPEECH = {"model": "m", "input": "Hello."}
@@ -45,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def token(data: Path, place: str) -> str:
-    database = Database(f"sqlite:///{data}/db.sqlite")
+    database = Database(places.database_url(data))
     migrate(database)
     _, token = access.create(database, "alice", requests_per_minute=None)
     database.close()

@@ -17,13 +17,14 @@ from app.jobs.follow import Following, TextLost
 from app.jobs.services import Services
 from app.jobs.wait import Doorbell
 from app.states import JobState, Kind
+from tests import places
 from tests.harness import Service
 from tests.inprocess import add_job, close, make_services
 
 
 @pytest.fixture
 def broker_url(service: Service) -> str:
-    return f"redis+socket://{service.data / 'valkey' / 'valkey.sock'}"
+    return places.broker_url(service.data)
 
 
 @pytest.fixture

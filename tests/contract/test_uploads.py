@@ -39,7 +39,7 @@ def resident(pid: int) -> int:
 def leftovers(service: Service, pid: int) -> list[str]:
     """Files, deleted or not, that the process holds open for uploads, and half-stored blobs."""
     links = [str(item.readlink()) for item in Path(f"/proc/{pid}/fd").iterdir() if item.exists()]
-    incoming = [str(item) for item in (service.data / "blobs" / "incoming").iterdir()]
+    incoming = [str(item) for item in (service.data / "blobs" / "incoming").glob("*")]
     return [link for link in links if "deleted" in link] + incoming
 
 

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from sqlalchemy import select
 
+from app.db.tables import idempotency_keys
 from app.states import JobState
 from tests.cluster import Cluster, cluster, recording
 from tests.harness import fake_model
@@ -95,8 +97,8 @@ class Chaos:
 
     def _job_of(self, key: str) -> str:
         with self.house.database.reading() as connection:
-            query = "SELECT job_id FROM idempotency_keys WHERE key = ?"
-            return str(connection.exec_driver_sql(query, (key,)).scalar_one())
+            query = select(idempotency_keys.c.job_id).where(idempotency_keys.c.key == key)
+            return str(connection.execute(query).scalar_one())
 
     def disturb(self) -> None:
         """One random blow, and what an operator does about it a moment later."""
@@ -183,7 +185,7 @@ def _judge(chaos: Chaos, plans: list[Plan], done: list[Any]) -> dict[str, Any]:
         assert job.state is wanted, (plan, job)
         if wanted is JobState.SUCCEEDED:
             assert job.output_sha256 == undisturbed[plan.request], plan
-            with (house.settings.storage_dir / job.output_key).open("rb") as file:
+            with house.store.open(job.output_key) as file:
                 assert file.read(1)
     ours = {job.id for job in done}
     outputs = {blob.rpartition("/")[0] for blob in house.blobs() if blob.startswith("out/")}

@@ -13,6 +13,7 @@ from app.clock import now
 from app.db import queries
 from app.db.engine import Database
 from app.db.records import Worker
+from tests import places
 from tests.chat_calls import ROUTE, curl, heard, post, recording, refused, streamed
 from tests.harness import Service, calls, eventually, fake_model
 
@@ -182,7 +183,7 @@ def test_phi_hears_by_its_own_numbers(phi: Service) -> None:
 
 def numbers(service: Service) -> dict[str, float]:
     """As of now: with a heartbeat of the worker since."""
-    database, moment = Database(f"sqlite:///{service.data / 'db.sqlite'}"), now()
+    database, moment = Database(places.database_url(service.data)), now()
 
     def beaten() -> list[Worker]:
         with database.reading() as connection:

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests import places
 from tests.harness import ROOT, Service, eventually, fake_model
 
 
@@ -19,7 +20,7 @@ def voxqueue(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "VOXQUEUE_DATABASE_URL": f"sqlite:///{data}/db.sqlite"},
+        env={**os.environ, "VOXQUEUE_DATABASE_URL": places.database_url(data)},
         capture_output=True,
         text=True,
         check=False,

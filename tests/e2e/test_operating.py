@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from app.embedded import EmbeddedValkey
-from tests import engines
+from tests import engines, places
 from tests.harness import ROOT, Service, eventually, fake_model
 
 USER = ("watcher", "s3cret")
@@ -44,7 +43,8 @@ def flower(slow: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             return False
 
     env = {
-        "VOXQUEUE_BROKER_URL": EmbeddedValkey(slow.data / "valkey").url,
+        **places.env(slow.data),
+        "VOXQUEUE_BROKER_URL": places.broker_url(slow.data),
         "FLOWER_BASIC_AUTH": ":".join(USER),
         "FLOWER_PORT": str(port),
         "PYTHONPATH": str(ROOT),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
+import pytest
 import soundfile
 
 from tests.harness import ROOT, Service, alive, calls, eventually, fake_model
@@ -62,12 +63,14 @@ def test_a_killed_front_door_is_restarted_without_refusing_a_connection(service:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.one_machine("the embedded Valkey")
 def test_a_killed_broker_is_restarted(service: Service) -> None:
     service.kill("valkey")
     eventually(service.ready)
     assert transcribe(service, recording(2.5))
 
 
+@pytest.mark.one_machine("the embedded Valkey")
 def test_stop_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
     model = fake_model(tmp_path / "fake")
     service = Service(
@@ -79,6 +82,7 @@ def test_stop_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
     assert not any(alive(pid) for pid in pids)
 
 
+@pytest.mark.one_machine("the embedded Valkey")
 def test_a_killed_supervisor_leaves_no_orphan(tmp_path: Path) -> None:
     model = fake_model(tmp_path / "fake")
     service = Service(tmp_path / "data", "--stt-model", str(model), "--tts-model", str(model))

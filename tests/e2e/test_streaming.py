@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +15,9 @@ import pytest
 import soundfile
 from voxqueue_fake import FAULT
 
+from app.db import queries
+from app.db.engine import Database
+from tests import places
 from tests.harness import Service, calls, eventually, fake_model
 
 ROUTE = "/v1/audio/transcriptions"
@@ -88,9 +90,10 @@ def jobs(service: Service, status: str) -> list[str]:
 
 
 def cancel_requested(service: Service, job_id: str) -> bool:
-    with closing(sqlite3.connect(service.data / "db.sqlite")) as connection:
-        query = "select cancel_requested from jobs where id = ?"
-        return bool(connection.execute(query, [job_id]).fetchone()[0])
+    with closing(Database(places.database_url(service.data))) as database, database.reading() as it:
+        job = queries.get_job(it, job_id)
+    assert job is not None
+    return job.cancel_requested
 
 
 def test_text_comes_while_it_is_made(service: Service, hold: Path) -> None:
@@ -173,6 +176,7 @@ def test_no_time_left_is_a_last_event(service: Service, hold: Path) -> None:
     assert end == "[DONE]"
 
 
+@pytest.mark.one_machine("the embedded Valkey")
 def test_a_lost_broker_ends_the_stream(service: Service, hold: Path) -> None:
     with streamed(service, recording(0.16, 0.26, 0.36)) as stream:
         delta(next(stream))

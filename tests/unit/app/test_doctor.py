@@ -77,7 +77,9 @@ def test_a_directory_that_cannot_be(settings: Settings, tmp_path: Path) -> None:
 
 
 def test_a_slow_backend(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = '{"device": "cpu", "blas": "reference", "onednn_path": "", "threads": 2, "gflops": 4.0}'
+    answer = (
+        '{"device": "cpu", "blas": "reference", "onednn_path": "", "threads": 2, "gflops": 4.0}'
+    )
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
     finding = found(settings)["backend"]
     assert (finding.fine, "install the package 'mkl'" in finding.text) == (False, True)

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
 from app import broker
 from app.clock import now
 from app.db import queries
 from app.db.records import Worker
+from app.db.tables import jobs
 from app.jobs import lifecycle, sweep
 from app.jobs.services import Services
 from app.states import JobState
@@ -58,7 +60,7 @@ def test_a_long_healthy_backlog_is_not_sent_again(services: Services) -> None:
     for _ in range(5):
         lifecycle.send(services, add_job(services))
     with services.database.writing() as connection:
-        connection.exec_driver_sql("UPDATE jobs SET enqueued_at = ?", (old.replace(tzinfo=None),))
+        connection.execute(update(jobs).values(enqueued_at=old))
     sweep.resend(services, now())
     assert messages(services) == 5
 

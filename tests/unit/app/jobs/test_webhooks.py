@@ -7,10 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from standardwebhooks import Webhook
 
 from app.clock import now
-from app.db import deliveries
+from app.db import deliveries, tables
 from app.db.records import Delivery
 from app.jobs import lifecycle, post, webhooks
 from app.jobs.services import Services
@@ -57,8 +58,8 @@ def only(services: Services, job_id: str) -> Delivery:
 
 def make_due(services: Services) -> None:
     with services.database.writing() as connection:
-        past = (now() - timedelta(seconds=1)).replace(tzinfo=None)
-        connection.exec_driver_sql("UPDATE deliveries SET run_after = ?", (str(past),))
+        past = now() - timedelta(seconds=1)
+        connection.execute(update(tables.deliveries).values(run_after=past))
 
 
 def test_a_delivery_carries_the_job_and_a_signature(
