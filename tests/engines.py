@@ -193,8 +193,10 @@ def seaweedfs(
     command += ["-master.volumeSizeLimitMB=64", "-volume.max=20", "-volume.preStopSeconds=0"]
     command += ["-filer", "-s3", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0"]
     command += [f"-s3.localSocket={directory}/s3.sock", f"-filer.localSocket={directory}/f.sock"]
+    # It would make what it finds in the environment an identity beside the configured one.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     # Told to end, it takes 15 s to say goodbye to itself.
-    with process(command, directory / "weed.out", server.make_bucket, stop=signal.SIGKILL):
+    with process(command, directory / "weed.out", server.make_bucket, stop=signal.SIGKILL, env=env):
         yield server
 
 
