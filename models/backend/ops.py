@@ -105,12 +105,14 @@ def linear(
     Like ``normalise`` it leaves its arguments alone.
     """
     shape = (*x.shape[:-1], weight.shape[1])
-    rows, terms = x.reshape(-1, x.shape[-1]), [term for term in (bias, added) if term is not None]
+    terms = [term for term in (bias, added) if term is not None]
     if on_cpu() or isinstance(weight, Int8Matrix):
-        out = _product(view(rows), weight).reshape(shape)
+        # A reshape of MLX's, though it does nothing, would be evaluated by another thread.
+        out = _product(view(x).reshape(-1, x.shape[-1]), weight).reshape(shape)
         for term in terms:
             out += view(term)
         return mx.array(out)
+    rows = x.reshape(-1, x.shape[-1])
     if not terms:
         return (rows @ weight).reshape(shape)
     start = sum(terms[1:], start=terms[0]).reshape(-1, shape[-1])
