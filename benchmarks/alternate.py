@@ -12,7 +12,9 @@ from benchmarks.load import QUIET, Others
 from benchmarks.runner import Asked, Message, System
 
 OWN = "voxqueue"
+FEW_BITS = "voxqueue in 8 bits"
 HTTP = "voxqueue over HTTP"
+OURS = (OWN, FEW_BITS, HTTP)
 SETTLE_SECONDS = 0.5  # some libraries' threads spin for a while after their last product
 
 
@@ -68,11 +70,10 @@ def alternate(systems: Sequence[System], requests: Sequence[Message], *, rounds:
         }
 
 
-def ratios(results: Results) -> dict[str, float]:
-    """This project's time by that of each peer, for the same audio."""
-    own = results[OWN].cost
-    peers = results.keys() - {OWN, HTTP}
-    return {name: own / result.cost for name, result in results.items() if name in peers}
+def ratios(results: Results, of: str = OWN) -> dict[str, float]:
+    """One of this project's times by that of each peer, for the same audio."""
+    own = results[of].cost
+    return {name: own / result.cost for name, result in results.items() if name not in OURS}
 
 
 def _round(asked: Asked, requests: Sequence[Message]) -> Round:

@@ -7,6 +7,7 @@ know nothing of queues, retries or reports: what those cost is what is looked fo
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -23,9 +24,9 @@ from app.archive.report import Report
 from app.db import queries
 from app.db.engine import Database
 from app.db.records import Job
-from app.settings import Settings
-from benchmarks import systems
-from benchmarks.alternate import OWN
+from app.settings import PREFIX, Settings
+from benchmarks import systems, weights
+from benchmarks.alternate import FEW_BITS, OWN
 from benchmarks.runner import ROOT, Asked, Program
 from benchmarks.scoring import word_errors
 
@@ -62,7 +63,11 @@ def recordings(folders: Sequence[str]) -> Recordings:
     }
 
 
-def own(heard: Recordings) -> Pass:
+def own(model: str) -> System:
+    return lambda heard: _transcribed(model, heard)
+
+
+def _transcribed(model: str, heard: Recordings) -> Pass:
     """The command with a service of its own, which starts from nothing."""
     with tempfile.TemporaryDirectory() as work:
         out, data = Path(work, "out"), Path(work, "data")
@@ -72,6 +77,7 @@ def own(heard: Recordings) -> Pass:
             [*command, "--out", str(out), "--data-dir", str(data)],
             cwd=ROOT,
             check=True,
+            env={**os.environ, f"{PREFIX}STT_MODEL": model, f"{PREFIX}TTS_MODEL": ""},
             stderr=subprocess.DEVNULL,
         )
         seconds = time.perf_counter() - started
@@ -131,13 +137,17 @@ def loop(short: Program, long: Program) -> System:
     return work
 
 
+def ours(model: str) -> dict[str, System]:
+    return {OWN: own(model), FEW_BITS: own(str(weights.in_few_bits(model)))}
+
+
 def compared(model: str) -> dict[str, System]:
     peers = {peer.name: peer for peer in systems.whisper_peers(model)}
     if PLAIN not in peers:
         sys.exit("benchmarks: no faster-whisper: `make peers`")
     plain, batched = peers[PLAIN], peers[BATCHED]
     return {
-        OWN: own,
+        **ours(model),
         f"{PLAIN}, long ones batched by 8": loop(plain, batched),
         f"{PLAIN}, one by one": loop(plain, plain),
     }
@@ -148,18 +158,23 @@ def show(passes: dict[str, list[Pass]], heard: Recordings) -> None:
     medians = {name: statistics.median(p.seconds for p in done) for name, done in passes.items()}
     texts = passes[OWN][-1].texts
     print(f"{len(heard)} recordings, {60 * hours:.1f} min")
-    print(f"{'system':44}{'start s':>8}{'work s':>8}{'h an hour':>10}{'ours by it':>11}  words")
+    print(
+        f"{'system':44}{'start s':>8}{'work s':>8}{'h an hour':>10}"
+        f"{'ours by it':>11}{'8 bits by it':>13}  words"
+    )
     for name, done in passes.items():
         pairs = [word_errors(done[-1].texts[path], texts[path]) for path in heard]
         wrong, words = map(sum, zip(*pairs, strict=True))
         start = statistics.median(p.start for p in done)
         print(
             f"{name:44}{start:8.1f}{medians[name] - start:8.1f}"
-            f"{3600 * hours / medians[name]:10.1f}{medians[OWN] / medians[name]:11.2f}"
+            f"{3600 * hours / medians[name]:10.1f}"
+            f"{medians[OWN] / medians[name]:11.2f}{medians[FEW_BITS] / medians[name]:13.2f}"
             f"  {wrong} of {words} differ"
         )
-    for done in passes[OWN]:
-        print(f"{OWN}: {done.note}")
+    for name in (OWN, FEW_BITS):
+        for done in passes[name]:
+            print(f"{name}: {done.note}")
 
 
 def main() -> None:
@@ -172,7 +187,7 @@ def main() -> None:
     heard = recordings(arguments.folders)
     if not heard:
         sys.exit("benchmarks: no recordings there")
-    chosen = {OWN: own} if arguments.only else compared(arguments.model)
+    chosen = ours(arguments.model) if arguments.only else compared(arguments.model)
     passes: dict[str, list[Pass]] = {name: [] for name in chosen}
     for _ in range(arguments.rounds):
         for name, system in chosen.items():

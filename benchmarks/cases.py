@@ -23,6 +23,8 @@ class Setting:
     slow: bool = False
     """With mlx-whisper as installed, 40 times slower than all others."""
     http: bool = False
+    few_bits: bool = True
+    """With this project in 8 bits, beside what ``stt`` names."""
     only: Sequence[str] | None = None
     """Of the peers."""
 
@@ -51,6 +53,7 @@ def files(paths: Sequence[Path], setting: Setting) -> Case:
 
 def hearing(title: str, heard: Sequence[Recording], setting: Setting) -> Case:
     own: list[System] = [systems.own(setting.stt)]
+    own += [systems.in_few_bits(setting.stt)] if setting.few_bits else []
     own += [OverHttp(stt=setting.stt)] if setting.http else []
     peers = systems.whisper_peers(setting.stt) if setting.peers else ()
     return Case(

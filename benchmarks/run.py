@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import baseline, machine
-from benchmarks.alternate import Results, alternate, ratios
+from benchmarks.alternate import FEW_BITS, OWN, Results, alternate, ratios
 from benchmarks.baseline import TOLERANCE, Accepted
 from benchmarks.cases import CASES, Case, Setting, clip, files, recording, speech
 from benchmarks.table import show
@@ -27,6 +27,7 @@ def main() -> None:
         peers=arguments.peers,
         slow=arguments.slow,
         http=arguments.http,
+        few_bits=arguments.few_bits,
         only=arguments.only,
     )
     try:
@@ -58,7 +59,7 @@ def _compare(arguments: argparse.Namespace, setting: Setting) -> None:
     worse = []
     for name in arguments.cases or CASES:
         results = _measure(CASES[name](setting), arguments)
-        found = {peer: round(ratio, 3) for peer, ratio in ratios(results).items()}
+        found = _ratios(results)
         if arguments.save and found:
             baseline.save({name: _accepted(here, results, found)}, baseline.FILE)
         elif name in accepted:
@@ -71,6 +72,14 @@ def _measure(case: Case, arguments: argparse.Namespace) -> Results:
     results = alternate(case.systems, case.requests, rounds=arguments.rounds)
     show(case, results)
     return results
+
+
+def _ratios(results: Results) -> dict[str, float]:
+    """By peer; those of 8 bits say so."""
+    found = dict(ratios(results, OWN))
+    if FEW_BITS in results:
+        found |= {f"{peer}, ours in 8 bits": r for peer, r in ratios(results, FEW_BITS).items()}
+    return {peer: round(ratio, 3) for peer, ratio in found.items()}
 
 
 def _accepted(here: dict[str, str], results: Results, found: dict[str, float]) -> Accepted:
@@ -119,6 +128,7 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--only", nargs="+", metavar="PEER", help="beside this project")
     command.add_argument("--slow", action="store_true", help="with mlx-whisper as installed")
     command.add_argument("--http", action="store_true", help="with the service, over HTTP")
+    command.add_argument("--whole", dest="few_bits", action="store_false", help="not in 8 bits too")
     command.add_argument("--stt-model", default="whisper-base", help="name or directory")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import weights
-from benchmarks.alternate import OWN
+from benchmarks.alternate import FEW_BITS, OWN
 from benchmarks.runner import ROOT, Program
 from models.catalog import checkpoint_path
 
@@ -25,6 +25,10 @@ SLOW = "mlx-whisper as installed"
 
 def own(model: str, name: str = OWN) -> Program:
     return Program(name, PYTHON, "own_peer.py", (model,))
+
+
+def in_few_bits(model: str) -> Program:
+    return own(str(weights.in_few_bits(model)), FEW_BITS)
 
 
 def whisper_peers(model: str) -> Iterator[Program]:

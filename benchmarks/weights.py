@@ -16,7 +16,7 @@ CONVERT = """
 import sys
 from pathlib import Path
 from models.whisper import native
-native.write(Path(sys.argv[1]), Path(sys.argv[2]))
+native.write(Path(sys.argv[1]), Path(sys.argv[2]), bits=int(sys.argv[3]) or None)
 """
 
 
@@ -28,10 +28,19 @@ def faster_whisper(name: str) -> str:
 
 def native_whisper(name: str) -> Path:
     """The checkpoint in the native MLX layout."""
-    target = WORK / f"{name}-mlx"
+    return _written(name, WORK / f"{name}-mlx", bits=0)
+
+
+def in_few_bits(name: str) -> Path:
+    """The same with matrices of 8 bits, as ``voxqueue models quantize`` writes it."""
+    return _written(name, WORK / f"{name}-8bit", bits=8)
+
+
+def _written(name: str, target: Path, *, bits: int) -> Path:
     if not (target / "config.json").exists():
         target.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-c", CONVERT, str(checkpoint_path(name)), str(target)]
+        source = str(checkpoint_path(name))
+        command = [sys.executable, "-c", CONVERT, source, str(target), str(bits)]
         subprocess.run(command, check=True, cwd=ROOT)
     return target
 
