@@ -137,6 +137,24 @@ class SpeechProvider(Protocol):
         ...
 
 
+class OnlyHears:
+    """The half of ``SpeechProvider`` that a model without a voice refuses."""
+
+    info: ModelInfo
+
+    def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
+        raise NotSupported(f"{self.info.name} does not speak")
+
+    def synthesize(
+        self,
+        utterances: Sequence[Utterance],  # noqa: ARG002 -- the protocol's
+        *,
+        voice: str | None,  # noqa: ARG002 -- the protocol's
+        speed: float,  # noqa: ARG002 -- the protocol's
+    ) -> list[Samples]:
+        raise NotSupported(f"{self.info.name} does not speak")
+
+
 @runtime_checkable
 class RecordingProvider(Protocol):
     """A model with a decoder of its own: it also takes a recording as it came in."""

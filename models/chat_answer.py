@@ -16,11 +16,10 @@ from models.backend import mx
 from models.base import (
     GivenUp,
     InputRejected,
-    ModelInfo,
     NotSupported,
+    OnlyHears,
     Samples,
     TranscribeOptions,
-    Utterance,
 )
 from models.transcript import Usage, WindowTranscript
 
@@ -80,24 +79,11 @@ class Answering:
             yield int(token)
 
 
-class Listener:
+class Listener(OnlyHears):
     """A chat model as a speech provider, apart from its hearing: it only transcribes."""
 
-    info: ModelInfo
     sample_rate: int
     window_seconds: float
-
-    def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
-        raise NotSupported(f"{self.info.name} does not speak")
-
-    def synthesize(
-        self,
-        utterances: Sequence[Utterance],  # noqa: ARG002 -- the protocol's
-        *,
-        voice: str | None,  # noqa: ARG002 -- the protocol's
-        speed: float,  # noqa: ARG002 -- the protocol's
-    ) -> list[Samples]:
-        raise NotSupported(f"{self.info.name} does not speak")
 
     def _check(self, windows: Sequence[Samples], options: TranscribeOptions) -> None:
         if options.task != "transcribe":

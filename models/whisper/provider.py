@@ -18,10 +18,9 @@ from models.base import (
     Capability,
     InputRejected,
     ModelInfo,
-    NotSupported,
+    OnlyHears,
     Samples,
     TranscribeOptions,
-    Utterance,
 )
 from models.transcript import WindowTranscript
 from models.whisper import mel
@@ -72,7 +71,7 @@ def revision(path: Path, files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-class WhisperProvider:
+class WhisperProvider(OnlyHears):
     sample_rate = mel.SAMPLE_RATE
     window_seconds = mel.WINDOW_SECONDS
 
@@ -98,18 +97,6 @@ class WhisperProvider:
             found |= zip(numbers, transcripts, strict=True)
         nothing = WindowTranscript(text="", language=language or FALLBACK_LANGUAGE)
         return [found.get(number, nothing) for number in range(len(checked))]
-
-    def plan_speech(self, text: str) -> list[Utterance]:  # noqa: ARG002 -- the protocol's
-        raise NotSupported(f"{self.info.name} does not speak")
-
-    def synthesize(
-        self,
-        utterances: Sequence[Utterance],  # noqa: ARG002 -- the protocol's
-        *,
-        voice: str | None,  # noqa: ARG002 -- the protocol's
-        speed: float,  # noqa: ARG002 -- the protocol's
-    ) -> list[Samples]:
-        raise NotSupported(f"{self.info.name} does not speak")
 
     def _listen(self, windows: Sequence[Samples]) -> mx.array:
         n_mels = self.network.dimensions.n_mels
