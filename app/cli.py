@@ -19,7 +19,7 @@ from app.cli_plain import fail, told_plainly
 from app.cli_speak import speak
 from app.cli_transcribe import transcribe
 from app.db.engine import Database
-from app.db.schema import migrate, require_current
+from app.db.schema import require_current
 from app.jobs.services import open_services
 from app.logs import set_up_logging
 from app.orphan import end_with_parent
@@ -150,6 +150,8 @@ def migrate_command(
     data_dir: DataDir = None,
 ) -> None:
     """Bring the database to this version's schema."""
+    from app.db.migration import migrate
+
     with told_plainly():
         database = Database(Settings().with_changes(data_dir=data_dir).resolved_database_url)
         migrate(database, revision)

@@ -18,7 +18,7 @@ from app.access import require_guard
 from app.clock import now
 from app.db import queries
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.embedded import EmbeddedValkey
 from app.settings import Settings
 from app.states import Capability

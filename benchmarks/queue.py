@@ -22,7 +22,7 @@ from app.clock import new_id, now
 from app.db import queries
 from app.db.engine import Database
 from app.db.records import Job
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.states import Kind, Lane
 from tests import engines
 from tests.harness import Service, fake_model

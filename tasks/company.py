@@ -86,15 +86,18 @@ def hear_together(attempts: Sequence[Attempt], provider: SpeechProvider) -> None
     if len(heard) < 2:
         return
     given = replace(options(attempts[0], provider.info), one_language=False)
+    called = perf_counter()
     try:
         texts = provider.transcribe([item.window.samples for item in heard], given)
     except Exception as error:  # noqa: BLE001 -- the model's: it is told of the job it belongs to
         log.warning("heard_alone", jobs=len(heard), error=str(error))
         return
+    ended = perf_counter()
     for item, text in zip(heard, texts, strict=True):
         hearing = item.hearing
+        hearing.attempt.metrics["model_seconds"] = (ended - called) / len(heard)
         hearing.attempt.heard = {item.window.number: hearing.row(item.window, text)}
-        hearing.attempt.heard_seconds = (perf_counter() - started) / len(heard)
+        hearing.attempt.heard_seconds = (ended - started) / len(heard)
     log.info("heard_together", jobs=len(heard))
 
 

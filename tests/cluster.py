@@ -24,8 +24,8 @@ from sqlalchemy import select
 from app.broker import redis_url
 from app.db import queries
 from app.db.engine import Database
+from app.db.migration import migrate
 from app.db.records import Job
-from app.db.schema import migrate
 from app.db.tables import shares, windows
 from app.embedded import EmbeddedValkey
 from app.settings import Settings

@@ -11,8 +11,8 @@ from app.broker import Announcer, Piece, make_celery, queue_names
 from app.clock import new_id, now
 from app.db import queries
 from app.db.engine import Database
+from app.db.migration import migrate
 from app.db.records import Job
-from app.db.schema import migrate
 from app.jobs.services import Services
 from app.settings import Settings
 from app.states import Capability, Kind

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.settings import PREFIX
 from tests import engines
 from tests.engines import Postgres, S3Server

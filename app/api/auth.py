@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 import structlog
@@ -17,6 +18,9 @@ from app.api.errors import error_response
 from app.errors import ServiceError, Unauthorized, Unavailable
 from app.settings import Settings
 
+if TYPE_CHECKING:
+    from app.limiter import Limiter
+
 OPEN = ("/health", "/ready")  # what a load balancer asks; neither tells anything of jobs
 
 log = structlog.get_logger()
@@ -27,8 +31,10 @@ class ApiKeys:
         self._app, self._settings = app, settings
 
     @cached_property
-    def _limiter(self) -> access.Limiter:
-        return access.Limiter(self._settings)
+    def _limiter(self) -> Limiter:
+        from app.limiter import Limiter
+
+        return Limiter(self._settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in OPEN or not self._settings.asks_for_keys:

@@ -1,68 +1,45 @@
-"""The schema's version: bring it up to date, or refuse to run on any other one."""
+"""The schema's version: refuse to run on any other one. app/db/migration.py changes it.
+
+Nothing here loads Alembic, which would be a tenth of the front door's start.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import inspect, text
 
 import migrations
 from app.db.engine import Database
-from app.db.queries import lock
+
+SCRIPTS = Path(migrations.__file__).parent
+VERSION_TABLE = "alembic_version"
 
 
 class SchemaError(RuntimeError):
     """The database has another schema than this version of Voxqueue."""
 
 
-def _config(connection: Connection | None = None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-    config.attributes["connection"] = connection
-    return config
-
-
 @cache
-def head() -> str:
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
-    if revision is None:
-        raise SchemaError("migrations/versions is empty")
-    return revision
+def revisions() -> tuple[str, ...]:
+    """All that this version knows, the oldest first: each begins the name of its script."""
+    names = (path.name for path in (SCRIPTS / "versions").glob("[0-9]*_*.py"))
+    return tuple(sorted(name.partition("_")[0] for name in names))
 
 
 def current(database: Database) -> str | None:
     with database.reading() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
-
-
-def migrate(database: Database, revision: str = "head") -> None:
-    """Upgrade (or, to an older revision, downgrade) in one transaction; safe to call twice."""
-    with database.writing() as connection:
-        lock(connection, "schema")
-        config = _config(connection)
-        now = MigrationContext.configure(connection).get_current_revision()
-        _require_known(now)
-        if revision not in _known() | {"head", "base"}:
-            raise SchemaError(f"no schema {revision}; there are {', '.join(sorted(_known()))}")
-        ancestors = {
-            item.revision
-            for item in ScriptDirectory.from_config(config).iterate_revisions(now, "base")
-        }
-        if revision in ancestors - {now} or revision == "base":
-            command.downgrade(config, revision)
-        else:
-            command.upgrade(config, revision)
+        if not inspect(connection).has_table(VERSION_TABLE):
+            return None
+        query = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
+        return connection.execute(query).scalar()
 
 
 def require_current(database: Database) -> None:
     """Raise SchemaError with the command to run unless the schema is this version's own."""
-    found, wanted = current(database), head()
-    _require_known(found)
+    found, wanted = current(database), revisions()[-1]
+    require_known(found)
     if found != wanted:
         raise SchemaError(
             f"the database is at schema {found or 'none'}, this version needs {wanted}: "
@@ -70,15 +47,9 @@ def require_current(database: Database) -> None:
         )
 
 
-def _require_known(revision: str | None) -> None:
-    if revision and revision not in _known():
+def require_known(revision: str | None) -> None:
+    if revision and revision not in revisions():
         raise SchemaError(
             f"the database is at schema {revision}, which this version does not know: "
             "a newer Voxqueue has made it, so run that one"
         )
-
-
-@cache
-def _known() -> frozenset[str]:
-    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
-    return frozenset(script.revision for script in scripts)

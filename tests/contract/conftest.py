@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.settings import Settings
 from tests import places
 from tests.harness import PLUGINS, ROOT, Service, eventually, fake_model

@@ -18,7 +18,7 @@ import pytest
 from app import access
 from app.archive.server import Server
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from tests import engines, places
 from tests.harness import Service
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.jobs.services import Services, open_services
 from app.settings import Settings
 from tests import engines

@@ -11,11 +11,12 @@ from sqlalchemy import MetaData, inspect, text
 from app.clock import now
 from app.db import queries, schema, windows
 from app.db.engine import Database
-from app.db.schema import SchemaError, migrate, require_current
+from app.db.migration import configuration, migrate
+from app.db.schema import SchemaError, require_current
 from app.db.tables import metadata
 from app.states import JobState, Kind
 
-SCRIPTS = ScriptDirectory.from_config(schema._config())
+SCRIPTS = ScriptDirectory.from_config(configuration())
 REVISIONS = [script.revision for script in reversed(list(SCRIPTS.walk_revisions()))]
 
 # What the first revision asks for; a later one must bring a default for whatever it adds.
@@ -89,7 +90,7 @@ def test_rows_of_every_revision_survive_the_way_up_and_down(
     assert job.created_at == ROWS["jobs"]["created_at"]
     assert [window.transcript for window in rows] == [{"text": "hello"}]
     assert [worker.pid for worker in workers] == [7]
-    if revision != schema.head():
+    if revision != REVISIONS[-1]:
         migrate(database, revision)
     with database.reading() as connection:
         assert connection.execute(text("SELECT worker FROM jobs")).scalar_one() == "wkr_1"
@@ -104,6 +105,14 @@ def test_migrations_make_the_tables_that_the_queries_use(database: Database) -> 
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, metadata) == []
     assert tables(database) == set(metadata.tables)
+
+
+def test_the_revisions_are_known_without_alembic(database: Database) -> None:
+    assert schema.revisions() == tuple(REVISIONS)
+    assert schema.current(database) is None
+    for revision in REVISIONS:
+        migrate(database, revision)
+        assert schema.current(database) == revision
 
 
 def test_migrating_twice_does_nothing(database: Database) -> None:

@@ -12,8 +12,9 @@ from sqlalchemy import text
 
 from app.db import counts, deliveries, idempotency, queries, retention
 from app.db.engine import Database
+from app.db.migration import migrate
 from app.db.records import IdempotencyKey, Job, WindowRow
-from app.db.schema import migrate, require_current
+from app.db.schema import require_current
 from app.states import JobState, Kind, Lane
 from tests.harness import ROOT
 

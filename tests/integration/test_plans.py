@@ -27,8 +27,8 @@ from app.db import (
     shares,
 )
 from app.db.engine import Database
+from app.db.migration import migrate
 from app.db.records import IdempotencyKey, Job
-from app.db.schema import migrate
 from app.db.tables import jobs
 from app.db.tables import shares as shares_table
 from app.states import Capability, JobState, Kind, Lane

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from app.cli_keys import keys_app
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.settings import Settings
 
 

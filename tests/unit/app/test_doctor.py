@@ -10,7 +10,7 @@ import pytest
 
 from app import doctor
 from app.db.engine import Database
-from app.db.schema import migrate
+from app.db.migration import migrate
 from app.doctor import Finding, examine
 from app.settings import Settings
 
