@@ -119,7 +119,7 @@ def test_the_pieces_do_not_stay_for_ever(services: Services, broker_url: str) ->
 def test_the_time_is_up(services: Services) -> None:
     job_id = queued(services)
     tell(services, job_id, "", "a")
-    found = following(services, job_id, seconds=0.5)
+    found = following(services, job_id, seconds=3)
     assert all_of(found) == ["a"]
     assert found.job is not None
     assert not found.job.state.final
