@@ -14,7 +14,6 @@ import migrations
 from app.db.engine import Database
 
 SCRIPTS = Path(migrations.__file__).parent
-VERSION_TABLE = "alembic_version"
 
 
 class SchemaError(RuntimeError):
@@ -30,10 +29,9 @@ def revisions() -> tuple[str, ...]:
 
 def current(database: Database) -> str | None:
     with database.reading() as connection:
-        if not inspect(connection).has_table(VERSION_TABLE):
+        if not inspect(connection).has_table("alembic_version"):
             return None
-        query = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
-        return connection.execute(query).scalar()
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def require_current(database: Database) -> None:
