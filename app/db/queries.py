@@ -25,8 +25,6 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from app.db import deliveries, windows
 from app.db.records import Job, LoadedModel, WindowRow, Worker
@@ -445,8 +443,14 @@ def release_lease(connection: Connection, name: str, *, owner: str) -> None:
 
 
 def _dialect_insert(connection: Connection, table: Any) -> Any:
-    is_postgres = connection.dialect.name == "postgresql"
-    return postgres_insert(table) if is_postgres else sqlite_insert(table)
+    """Each database's own INSERT; only the one in use is loaded, which it is by then."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
 
 
 def insert_if_absent(
