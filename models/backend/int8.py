@@ -8,18 +8,18 @@ checkpoint holds in few bits anyway is kept like this.
 
 from __future__ import annotations
 
-from ctypes import c_char, c_float, c_int, c_int8, c_int64, c_uint8, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.backend.onednn import Packed
 from models.backend.process import ONEDNN
-from models.backend.products import Floats, threads_for
+from models.backend.products import Floats
 
 LIMIT = 127  # of a signed byte, kept the same on both sides
-MIDDLE = 128  # what an unsigned byte says for zero
+BYTE = 256
 ROUNDED = 2048  # outputs at a time: a vocabulary's scratch would be several times its matrix
 INSTRUCTIONS = {"avx512_vnni", "avx_vnni"}
 
@@ -39,62 +39,63 @@ AVAILABLE = ONEDNN is not None and _has_instructions()
 class Int8Matrix:
     """A matrix of n inputs and m outputs."""
 
-    rows: NDArray[np.int8]
-    """(m, n): one row for each output."""
+    packed: Packed
+    rows: NDArray[np.int8] | None
+    """(m, n): one row for each output, where single ones are wanted."""
     scale: Floats
     """(m,): of each output."""
-    offset: NDArray[np.int32]
-    """(m,): what the middle of the unsigned bytes adds to each output, negated."""
+    error: Floats
+    """(m,): the length of what rounding took from each output's column."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        outputs, inputs = self.rows.shape
-        return inputs, outputs
+        return self.packed.shape
 
     @classmethod
-    def rounded(cls, matrix: Floats) -> Int8Matrix:
+    def rounded(cls, matrix: Floats, *, keep_rows: bool = False) -> Int8Matrix:
         """The nearest bytes to a float32 matrix (n, m), in whatever order that lies in memory."""
         inputs, outputs = matrix.shape
-        rows, scale = np.empty((outputs, inputs), np.int8), np.empty(outputs, np.float32)
+        rows = np.empty((outputs, inputs), np.int8)
+        scale, error = np.empty((2, outputs), np.float32)
         for start in range(0, outputs, ROUNDED):
             part = slice(start, start + ROUNDED)
             exact = np.ascontiguousarray(matrix[:, part].T)
             step = np.abs(exact).max(axis=1, keepdims=True) / LIMIT
             step[step == 0] = 1
             rows[part], scale[part] = np.rint(exact / step), step[:, 0]
-        return cls(rows=rows, scale=scale, offset=-MIDDLE * rows.sum(axis=1, dtype=np.int32))
+            taken = exact - rows[part] * step
+            error[part] = np.sqrt(np.vecdot(taken, taken))
+        return cls(
+            packed=Packed(rows.T, scale),
+            rows=rows if keep_rows else None,
+            scale=scale,
+            error=error,
+        )
 
     def columns(self, numbers: NDArray[np.integer]) -> Floats:
         """Of the matrix, as float32: (..., n)."""
+        if self.rows is None:
+            raise ValueError("the rows were not kept")
         chosen: Floats = self.rows[numbers] * self.scale[numbers][..., None]
         return chosen
 
     def multiply(self, x: Floats) -> Floats:
         """``x @ self``: x (rows, n) in float32, as is the result (rows, m)."""
-        inputs, outputs = self.shape
         largest = np.abs(x).max(axis=1, keepdims=True)
         largest[largest == 0] = 1
-        scaled = x * (LIMIT / largest)
-        scaled += MIDDLE + 0.5  # cutting off what follows the point then rounds
-        given, sums = scaled.astype(np.uint8), np.empty((len(x), outputs), np.int32)
-        if ONEDNN is None:
-            raise RuntimeError("oneDNN is not installed")
-        ONEDNN.set_threads(threads_for(sums.size * inputs // 4))
-        ONEDNN.gemm_u8s8s32(
-            b"N", b"T", b"R", len(x), outputs, inputs, 1.0,
-            given.ctypes.data, inputs, 0,
-            self.rows.ctypes.data, inputs, 0,
-            0.0, sums.ctypes.data, outputs, self.offset.ctypes.data,
-        )  # fmt: skip
-        out = sums.astype(np.float32)
-        out *= self.scale
+        out = self.packed.multiply(np.rint(x * (LIMIT / largest)).astype(np.int8))
         out *= largest / LIMIT
         return out
 
-
-if ONEDNN is not None:
-    ONEDNN.gemm_u8s8s32.restype = c_int
-    ONEDNN.gemm_u8s8s32.argtypes = [
-        c_char, c_char, c_char, c_int64, c_int64, c_int64, c_float, c_void_p, c_int64, c_uint8,
-        c_void_p, c_int64, c_int8, c_float, c_void_p, c_int64, c_void_p,
-    ]  # fmt: skip
+    def multiply_closely(self, x: Floats) -> tuple[Floats, Floats]:
+        """``x' @ self`` and x', which is x in 16 bits: its two bytes as two rows of one product."""
+        step = np.abs(x).max(axis=1, keepdims=True) / (LIMIT * BYTE)
+        step[step == 0] = 1
+        whole = np.rint(x / step)
+        high = np.floor((whole + BYTE // 2) / BYTE)
+        both = self.packed.multiply(np.concatenate([high, whole - BYTE * high]).astype(np.int8))
+        out, low = np.split(both, 2)
+        out *= BYTE
+        out += low
+        out *= step
+        return out, whole * step

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from models.backend import products
 from models.backend.device import on_cpu
 from models.backend.int8 import Int8Matrix
+from models.backend.onednn import AVAILABLE, Packed
 from models.backend.parallel import can_split, each
 
 Floats = NDArray[np.float32]
-Matrix = mx.array | Int8Matrix
+Matrix = mx.array | Packed | Int8Matrix
 BLOCK = 16_384  # elements: 64 kB, with its scratch well inside a core's L2
 MIN_SHARE = 4 * BLOCK  # elements that are worth handing to another thread
 SQRT_2 = math.sqrt(2.0)
@@ -105,13 +106,9 @@ def linear(
     Like ``normalise`` it leaves its arguments alone.
     """
     shape = (*x.shape[:-1], weight.shape[1])
+    if on_cpu() or not isinstance(weight, mx.array):
+        return mx.array(_linear(_rows(x), weight, bias, added).reshape(shape))
     terms = [term for term in (bias, added) if term is not None]
-    if on_cpu() or isinstance(weight, Int8Matrix):
-        # A reshape of MLX's, though it does nothing, would be evaluated by another thread.
-        out = _product(view(x).reshape(-1, x.shape[-1]), weight).reshape(shape)
-        for term in terms:
-            out += view(term)
-        return mx.array(out)
     rows = x.reshape(-1, x.shape[-1])
     if not terms:
         return (rows @ weight).reshape(shape)
@@ -119,10 +116,31 @@ def linear(
     return mx.addmm(start, rows, weight).reshape(shape)
 
 
+def activated(x: mx.array, weight: Matrix, bias: mx.array) -> mx.array:
+    """``gelu(linear(x, weight, bias))``, in one pass where the matrix is packed."""
+    if not isinstance(weight, Packed):
+        return gelu(linear(x, weight, bias))
+    out = weight.multiply(_rows(x), bias=view(bias), gelu=True)
+    return mx.array(out.reshape(*x.shape[:-1], -1))
+
+
+def matrix(weight: mx.array) -> Matrix:
+    """A matrix (n, m) as this machine multiplies by it fastest; its columns are gone then."""
+    if on_cpu() and AVAILABLE:
+        return Packed(view(weight))
+    # The longer side becomes the rows in memory: steps of 8 kB between rows cost twice.
+    wide = weight.shape[1] > weight.shape[0]
+    laid_out = mx.contiguous(weight.T).T if wide else mx.contiguous(weight)
+    mx.eval(laid_out)  # the view too: only evaluated arrays cross threads
+    return laid_out
+
+
 def columns(matrix: Matrix, numbers: mx.array) -> mx.array:
     """The columns of a matrix (n, m) by number: (...) -> (..., n)."""
     if isinstance(matrix, Int8Matrix):
         return mx.array(matrix.columns(np.array(numbers)))
+    if isinstance(matrix, Packed):
+        raise TypeError("the columns of a packed matrix cannot be told")
     return mx.moveaxis(mx.take(matrix, numbers, axis=1), 0, -1)
 
 
@@ -191,16 +209,31 @@ def _snake(x: Floats, alpha: Floats) -> None:
 
 
 def _normalise(x: Floats, epsilon: float) -> None:
-    x -= x.mean(axis=-1, keepdims=True)
-    variance = np.einsum("ij,ij->i", x, x)[:, None] / x.shape[-1]
-    x *= 1 / np.sqrt(variance + np.float32(epsilon))
+    size = x.shape[-1]
+    x -= np.add.reduce(x, axis=-1, keepdims=True) / size
+    x *= 1 / np.sqrt(np.vecdot(x, x)[:, None] / size + np.float32(epsilon))
 
 
-def _product(rows: Floats, weight: Matrix) -> Floats:
+def _rows(x: mx.array) -> Floats:
+    """(..., n) as one matrix; a reshape of MLX's, though it does nothing, is another thread's."""
+    return np.ascontiguousarray(view(x)).reshape(-1, x.shape[-1])
+
+
+def _linear(rows: Floats, weight: Matrix, bias: mx.array | None, added: mx.array | None) -> Floats:
+    if isinstance(weight, Packed):
+        return weight.multiply(
+            rows,
+            bias=None if bias is None else view(bias),
+            added=None if added is None else _rows(added),
+        )
     if isinstance(weight, Int8Matrix):
-        return weight.multiply(rows)
-    out = np.empty((len(rows), weight.shape[1]), np.float32)
-    products.multiply(rows, view(weight), out)
+        out = weight.multiply(rows)
+    else:
+        out = np.empty((len(rows), weight.shape[1]), np.float32)
+        products.multiply(rows, view(weight), out)
+    for term in (bias, added):
+        if term is not None:
+            out += view(term).reshape(-1, weight.shape[1])
     return out
 
 

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 # glibc's mallopt parameters; without them each large MLX result is a fresh mmap and its page faults
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -47,13 +46,10 @@ class Blas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneDnn:
-    """The library for the products that models.backend does by itself."""
+    """The library for the products that models.backend does by itself (products, onednn)."""
 
     path: str
-    sgemm: Any
-    """``dnnl_sgemm`` of dnnl.h: row by row, sizes of 64 bits."""
-    gemm_u8s8s32: Any
-    """The same of bytes, ``dnnl_gemm_u8s8s32``."""
+    library: ctypes.CDLL
     set_threads: Callable[[int], object]
     """Of the products that the calling thread asks for."""
 
@@ -79,8 +75,7 @@ def load_onednn() -> OneDnn | None:
             openmp = ctypes.CDLL("libgomp.so.1")  # the one that it has loaded
             return OneDnn(
                 path=path,
-                sgemm=library.dnnl_sgemm,
-                gemm_u8s8s32=library.dnnl_gemm_u8s8s32,
+                library=library,
                 set_threads=openmp.omp_set_num_threads,
             )
     return None

@@ -53,7 +53,7 @@ _thread = _Thread()
 def _onednn() -> Gemm:
     if ONEDNN is None:
         raise RuntimeError("oneDNN is not installed")
-    sgemm, set_threads = ONEDNN.sgemm, ONEDNN.set_threads
+    sgemm, set_threads = ONEDNN.library.dnnl_sgemm, ONEDNN.set_threads
     sgemm.restype = c_int
     sgemm.argtypes = [
         c_char, c_char, *(c_int64,) * 3, c_float, c_void_p, c_int64, c_void_p, c_int64,
@@ -63,11 +63,15 @@ def _onednn() -> Gemm:
     def gemm(a: Floats, b: Floats, out: Floats, beta: float) -> None:
         (flip_a, step_a), (flip_b, step_b) = _layout(a), _layout(b)
         set_threads(threads_for(out.size * a.shape[1]))
-        sgemm(
+        status = sgemm(
             b"T" if flip_a else b"N", b"T" if flip_b else b"N", *out.shape, a.shape[1],
             1.0, a.ctypes.data, step_a, b.ctypes.data, step_b,
             beta, out.ctypes.data, out.strides[0] // ITEM,
         )  # fmt: skip
+        if status:
+            raise ValueError(
+                f"oneDNN cannot multiply {a.shape} of strides {a.strides} by {b.shape}"
+            )
 
     return gemm
 

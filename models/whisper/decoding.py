@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.backend import mx
+from models.backend.screen import Glance
 from models.base import TranscribeOptions
 from models.whisper.network import Decoder
 from models.whisper.rules import Rule, Suppress, Timestamps, log_sum_exp
@@ -96,6 +97,7 @@ class Search:
         self.rules = rules
         self.end = end
         self.temperature = temperature
+        self.only_best = temperature == 0 and not any(rule.weighs for rule in rules)
         self.results = [Decoded() for _ in range(len(audio))]
         self.running = list(self.results)
         self.count = 0
@@ -115,12 +117,16 @@ class Search:
 
     def step(self) -> None:
         last = mx.array([[result.tokens[-1]] for result in self.running])
-        states = self.decoder(last, self.audio, self.cache)
-        self._choose(_numpy(self.decoder.logits(states[:, -1])))
+        states = self.decoder(last, self.audio, self.cache)[:, -1]
+        glance = self.decoder.glance(states) if self.only_best else None
+        logits = glance.values if glance else _numpy(self.decoder.logits(states))
+        self._choose(logits, glance)
 
-    def _choose(self, logits: Floats) -> None:
+    def _choose(self, logits: Floats, glance: Glance | None = None) -> None:
         for rule in self.rules:
             rule(logits, [result.tokens for result in self.running])
+        if glance:
+            glance.settle()
         chosen = self._pick(logits)
         self.count += 1
         keep = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from models.backend import mx, ops, parallel
 from models.backend.attention import Past, attend, attend_to_past, attend_to_states
+from models.backend.screen import Glance, Screen
 
 EPSILON = 1e-5
 
@@ -48,6 +49,10 @@ class Linear:
         """``residual + self(x)``, the sum inside the product."""
         return ops.linear(x, self.weight, self.bias, added=residual)
 
+    def activated(self, x: mx.array) -> mx.array:
+        """``gelu(self(x))``, the function inside the product."""
+        return ops.activated(x, self.weight, self.bias)
+
 
 def normalise(x: mx.array) -> mx.array:
     return ops.normalise(x, EPSILON)
@@ -59,7 +64,7 @@ class Mlp:
     fall: Linear
 
     def added_to(self, x: mx.array) -> mx.array:
-        return self.fall.added_to(x, ops.gelu(self.rise(normalise(x))))
+        return self.fall.added_to(x, self.rise.activated(normalise(x)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ class Convolution:
         length = x.shape[1]
         padded = mx.pad(x, [(0, 0), (1, 1), (0, 0)])
         taps = [padded[:, tap : tap + length : self.stride] for tap in range(3)]
-        return ops.gelu(self.linear(mx.concatenate(taps, axis=-1)))
+        return self.linear.activated(mx.concatenate(taps, axis=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +183,8 @@ class Decoder:
     layers: tuple[DecoderLayer, ...]
     norm_weight: mx.array
     norm_bias: mx.array
+    screen: Screen | None = None
+    """Of the embedding, where that finds the likeliest token sooner."""
 
     def __call__(self, tokens: mx.array, audio: mx.array, cache: Cache) -> mx.array:
         """(B, n) token ids after those in the cache -> (B, n, D), and their keys to the cache."""
@@ -191,8 +198,14 @@ class Decoder:
 
     def logits(self, x: mx.array) -> mx.array:
         """(B, D) -> (B, vocabulary)."""
-        x = mx.fast.layer_norm(x, self.norm_weight, self.norm_bias, EPSILON)
-        return ops.linear(x, self.embedding)
+        return ops.linear(self._normalised(x), self.embedding)
+
+    def glance(self, x: mx.array) -> Glance | None:
+        """At the logits of (B, D), where there is a screen."""
+        return self.screen.glance(ops.view(self._normalised(x))) if self.screen else None
+
+    def _normalised(self, x: mx.array) -> mx.array:
+        return mx.fast.layer_norm(x, self.norm_weight, self.norm_bias, EPSILON)
 
     def new_cache(self, batch: int, capacity: int) -> Cache:
         attention = self.layers[0].attention

@@ -22,10 +22,16 @@ MAX_INITIAL = round(MAX_INITIAL_SECONDS / TIMESTAMP_SECONDS)
 
 
 class Rule(Protocol):
+    @property
+    def weighs(self) -> bool:
+        """Whether it goes by the logits themselves, and not by the tokens alone."""
+
     def __call__(self, logits: Floats, generated: Sequence[Sequence[int]]) -> None: ...
 
 
 class Suppress:
+    weighs = False
+
     def __init__(self, tokenizer: Tokenizer, *, timestamps: bool) -> None:
         never = [*tokenizer.suppressed, tokenizer.no_timestamps]
         self.always = np.array(sorted({i for i in never if i < tokenizer.size}))
@@ -41,6 +47,8 @@ class Suppress:
 
 class Timestamps:
     """They come in pairs around text, never go back, start the window, and win by their sum."""
+
+    weighs = True
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.zero = tokenizer.first_timestamp

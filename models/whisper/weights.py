@@ -15,6 +15,7 @@ import numpy as np
 
 from models.backend import mx, on_cpu, ops
 from models.backend.int8 import AVAILABLE, Int8Matrix
+from models.backend.screen import Screen
 from models.base import CheckpointError
 from models.whisper.layouts import Tensors, array, is_half, read
 from models.whisper.network import (
@@ -172,8 +173,10 @@ class Builder:
         )
 
     def _decoder(self) -> Decoder:
+        embedding = self._embedding()
         return Decoder(
-            embedding=self._matrix(self._take("decoder.token_embedding.weight").T),
+            embedding=embedding,
+            screen=self._screen(embedding),
             positions=self._done(self._take("decoder.positional_embedding")),
             layers=tuple(self._decoder_layer(i) for i in range(self.dimensions.n_text_layer)),
             norm_weight=self._done(self._take("decoder.ln.weight")),
@@ -184,7 +187,7 @@ class Builder:
         weight = self._take(f"encoder.{name}.weight")
         rows = weight.reshape(weight.shape[0], -1).T
         bias = self._done(self._take(f"encoder.{name}.bias"))
-        return Convolution(linear=Linear(weight=self._done(rows), bias=bias), stride=stride)
+        return Convolution(linear=Linear(weight=self._exact(rows), bias=bias), stride=stride)
 
     def _encoder_layer(self, i: int) -> EncoderLayer:
         block, n_head = f"encoder.blocks.{i}.", self.dimensions.n_audio_head
@@ -254,17 +257,29 @@ class Builder:
         return gain[:, None] * weight, self._take(f"{name}.bias") + shift @ weight
 
     def _linear(self, weight: mx.array, bias: mx.array) -> Linear:
-        """The longer side becomes the rows in memory: steps of 8 kB between rows cost twice."""
-        wide = weight.shape[1] > weight.shape[0] and not self.in_bytes
-        laid_out = self._done(weight.T).T if wide else self._matrix(weight)
-        if wide:
-            mx.eval(laid_out)  # the view too: only evaluated arrays cross threads
-        return Linear(weight=laid_out, bias=self._done(bias))
+        return Linear(weight=self._matrix(weight), bias=self._done(bias))
 
     def _matrix(self, weight: mx.array) -> ops.Matrix:
         if self.in_bytes:
             return Int8Matrix.rounded(ops.view(weight))
+        return self._exact(weight)
+
+    def _exact(self, weight: mx.array) -> ops.Matrix:
+        laid_out = ops.matrix(weight.astype(self.dtype))
+        mx.clear_cache()
+        return laid_out
+
+    def _embedding(self) -> ops.Matrix:
+        """Token vectors as columns, which are also read one by one."""
+        weight = self._take("decoder.token_embedding.weight").T
+        if self.in_bytes:
+            return Int8Matrix.rounded(ops.view(weight), keep_rows=True)
         return self._done(weight)
+
+    def _screen(self, embedding: ops.Matrix) -> Screen | None:
+        if isinstance(embedding, mx.array) and on_cpu() and AVAILABLE:
+            return Screen(ops.view(embedding))
+        return None
 
     def _take(self, name: str) -> mx.array:
         return array(self.tensors.pop(name)).astype(mx.float32)

@@ -47,7 +47,7 @@ def test_linear_and_columns_take_such_a_matrix(rng):
     matrix = rng.normal(0, 1, (32, 10)).astype(np.float32)
     x, bias = rng.normal(0, 1, (2, 3, 32)).astype(np.float32), np.arange(10, dtype=np.float32)
     added = rng.normal(0, 1, (2, 3, 10)).astype(np.float32)
-    kept = Int8Matrix.rounded(matrix)
+    kept = Int8Matrix.rounded(matrix, keep_rows=True)
     got = ops.linear(mx.array(x), kept, mx.array(bias), added=mx.array(added))
     np.testing.assert_allclose(np.array(got), x @ matrix + bias + added, atol=0.2)
     numbers = mx.array([[3, 0], [9, 3]])
@@ -57,3 +57,25 @@ def test_linear_and_columns_take_such_a_matrix(rng):
     np.testing.assert_array_equal(
         np.array(ops.columns(mx.array(matrix), numbers)), matrix.T[[[3, 0], [9, 3]]]
     )
+
+
+def test_rounding_leaves_what_it_is_given_alone(rng):
+    """Also where its transpose is what lies in memory row by row."""
+    matrix = np.asfortranarray(rng.normal(0, 1, (32, 10)).astype(np.float32))
+    before = matrix.copy()
+    kept = Int8Matrix.rounded(matrix)
+    np.testing.assert_array_equal(matrix, before)
+    with pytest.raises(ValueError, match="rows"):
+        kept.columns(np.array([1]))
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_closer_product_is_off_by_the_matrix_alone(rng, rows):
+    x = rng.normal(0, 3, (rows, 512)).astype(np.float32)
+    x[:, 5] = 400
+    matrix = rng.normal(0, 0.2, (512, 300)).astype(np.float32)
+    kept = Int8Matrix.rounded(matrix)
+    got, used = kept.multiply_closely(x)
+    assert np.abs(used - x).max() <= 0.51 * 400 / (127 * 256)
+    error = np.abs(got - used.astype(np.float64) @ matrix)
+    assert (error <= np.linalg.norm(used, axis=1)[:, None] * kept.error + 1e-3).all()

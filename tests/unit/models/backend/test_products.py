@@ -52,6 +52,14 @@ def test_multiply_adds_to_what_is_there():
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_layout_that_cannot_be_read_is_refused(request: pytest.FixtureRequest):
+    if request.node.callspec.params["library"] != "onednn":
+        pytest.skip("BLAS prints, and NumPy can")
+    row, b = np.ones(6, np.float32), np.ones((6, 4), np.float32)
+    with pytest.raises(ValueError, match="cannot multiply"):  # its rows are 0 bytes apart
+        products.multiply(row[None], b, np.empty((1, 4), np.float32))
+
+
 def test_large_products_in_several_threads():
     rng = np.random.default_rng(3)
     a, b = (rng.normal(size=(300, 300)).astype(np.float32) for _ in range(2))
