@@ -16,7 +16,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from models.backend import products
+from models.backend import onednn, products
 from models.backend.device import on_cpu
 from models.backend.int8 import Int8Matrix
 from models.backend.onednn import AVAILABLE, Packed
@@ -93,7 +93,9 @@ def normalise(x: mx.array, epsilon: float) -> mx.array:
     """Mean 0 and variance 1 over the last axis; unlike the others it leaves its argument alone."""
     if not on_cpu():
         return mx.fast.layer_norm(x, None, None, epsilon)
-    values = view(x).reshape(-1, x.shape[-1]).copy()
+    if AVAILABLE:
+        return mx.array(onednn.normalise(_rows(x), epsilon).reshape(x.shape))
+    values = _rows(x).copy()
     return mx.array(_run(values, lambda rows: _normalise(rows, epsilon)).reshape(x.shape))
 
 

@@ -60,6 +60,17 @@ def test_bytes_with_a_scale_for_each_column(rng):
     np.testing.assert_allclose(got, (x.astype(np.int32) @ matrix.astype(np.int32)) * scale)
 
 
+@pytest.mark.parametrize("rows", [1, 7, 1500])
+def test_normalise(rng, rows):
+    x = rng.normal(3, 5, (rows, 512)).astype(np.float32)
+    before = x.copy()
+    got = onednn.normalise(x, 1e-5)
+    exact = x.astype(np.float64)
+    exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(got, exact, atol=1e-5)
+    np.testing.assert_array_equal(x, before)
+
+
 def test_one_matrix_in_several_threads(rng):
     matrix = rng.normal(size=(200, 300)).astype(np.float32)
     packed = Packed(matrix)
@@ -70,9 +81,9 @@ def test_one_matrix_in_several_threads(rng):
         np.testing.assert_allclose(got, x @ matrix, rtol=1e-4, atol=1e-4)
 
 
-def test_a_thread_keeps_a_bounded_number_of_products(rng, monkeypatch):
+def test_a_thread_keeps_a_bounded_number_of_products():
     packed = Packed(np.eye(3, dtype=np.float32))
-    for rows in range(1, onednn.PRODUCTS + 50):
+    for rows in range(1, onednn.KEPT + 50):
         x = np.full((rows, 3), rows, np.float32)
         np.testing.assert_array_equal(packed.multiply(x), x)
     np.testing.assert_array_equal(packed.multiply(np.ones((1, 3), np.float32)), [[1, 1, 1]])
