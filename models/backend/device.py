@@ -11,8 +11,10 @@ from functools import cache
 from typing import Literal
 
 import mlx.core as mx
+from threadpoolctl import ThreadpoolController
 
 from models.backend.process import BLAS, ONEDNN, cpu_count
+from models.backend.products import LIBRARY
 
 SLOW_GFLOPS = 16.0  # one core: reference loops do 4, any vectorised BLAS over 40
 CACHE_BYTES = 64 * 2**20  # of freed arrays that MLX keeps on a CPU: each new shape adds to them
@@ -86,6 +88,8 @@ def _seconds(a: mx.array) -> float:
 
 def _set_up_cpu() -> None:
     BLAS.set_threads(backend().threads)
+    if LIBRARY != "numpy":
+        _calm_numpy()
     mx.set_cache_limit(CACHE_BYTES)
     with blas_threads(1):  # threads that wait for each other on a busy machine would mislead
         rate = gflops(size=256)
@@ -96,6 +100,15 @@ def _set_up_cpu() -> None:
             rate,
             BLAS.name,
         )
+
+
+def _calm_numpy() -> None:
+    """One thread for the BLAS in NumPy's wheel, which only small products are left to.
+
+    Its others keep a core for some 20 ms after each larger product: with the prompts of 8 windows,
+    everything else in that step took three times as long (240 -> 90 ms).
+    """
+    ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1)
 
 
 if on_cpu():

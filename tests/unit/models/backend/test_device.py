@@ -6,6 +6,7 @@ import logging
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from models.backend import backend, blas_threads, device, gflops, mx, process
 
@@ -24,6 +25,13 @@ def test_products_are_right_at_any_thread_count():
         with blas_threads(count):
             got = np.array(mx.array(a) @ mx.array(a.T))
         np.testing.assert_allclose(got, a @ a.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(backend().device != "cpu", reason="the GPU does the products here")
+def test_numpys_own_blas_keeps_to_one_thread():
+    """Its other threads would hold the cores that the products need."""
+    threads = {found["prefix"]: found["num_threads"] for found in threadpool_info()}
+    assert threads.get("libscipy_openblas", 1) == 1
 
 
 def test_thread_counts_nest(monkeypatch):
