@@ -18,7 +18,7 @@ import mlx.core as mx
 from models.backend.device import backend, blas_threads, on_cpu
 from models.backend.products import use_one_thread
 
-ROWS = 375  # at most at a time: a quarter of 30 s of audio, whose activations the caches hold
+ROWS = 750  # at most at a time: half of 30 s of audio; with 375 a window takes 8 % longer
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _thread = threading.local()
