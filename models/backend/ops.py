@@ -66,7 +66,7 @@ def sigmoid(x: mx.array) -> mx.array:
 
 def gelu(x: mx.array) -> mx.array:
     """``x Phi(x)``, with the error function and not its tanh approximation."""
-    return _in_place(x, _gelu) if on_cpu() else x * (1 + mx.erf(x / SQRT_2)) / 2
+    return _in_place(x, FAST_GELU) if on_cpu() else x * (1 + mx.erf(x / SQRT_2)) / 2
 
 
 def gelu_tanh(x: mx.array) -> mx.array:
@@ -274,3 +274,6 @@ def _gelu(x: Floats) -> None:
     inner += ERF_TANH[-1]
     inner *= x
     _times_half_one_plus_tanh(x, inner)
+
+
+FAST_GELU = onednn.gelu if AVAILABLE else _gelu

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.backend import mx
+from models.backend import mx, parallel
 from models.base import (
     Capability,
     InputRejected,
@@ -100,8 +100,8 @@ class WhisperProvider(OnlyHears):
 
     def _listen(self, windows: Sequence[Samples]) -> mx.array:
         n_mels = self.network.dimensions.n_mels
-        spectra = np.stack([mel.log_mel(window, n_mels) for window in windows])
-        return self.network.listen(mx.array(spectra))
+        spectra = parallel.each(lambda window: mel.log_mel(window, n_mels), windows)
+        return self.network.listen(mx.array(np.stack(spectra)))
 
     def _languages(self, audio: mx.array, options: TranscribeOptions) -> list[str]:
         asked = audio[:1] if options.one_language else audio

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -92,6 +94,34 @@ def test_a_thread_keeps_a_bounded_number_of_products():
 def test_a_fault_of_the_library_says_which_call():
     with pytest.raises(RuntimeError, match="memory_desc_create_with_strides failed with status"):
         onednn._descriptor((1,) * 13, np.dtype(np.float32))
+
+
+WITHOUT = """
+import ctypes
+real = ctypes.CDLL
+
+def refuse(path, *args, **kwargs):
+    if "libdnnl" in str(path):
+        raise OSError("not here")
+    return real(path, *args, **kwargs)
+
+ctypes.CDLL = refuse
+import numpy as np
+from models.backend import backend, mx, ops, products
+from models.whisper import provider, weights
+
+assert backend().onednn_path == "" and products.LIBRARY != "onednn" and not weights.AVAILABLE
+x, w, b = mx.ones((3, 8)), mx.full((8, 5), 0.25), mx.ones(5)
+assert np.array(ops.linear(x, ops.matrix(w), b)).tolist() == [[3.0] * 5] * 3
+assert np.allclose(np.array(ops.activated(x, ops.matrix(w), b)), 2.995950, atol=1e-5)
+assert not np.array(ops.normalise(x, 1e-5)).any()
+"""
+
+
+def test_all_goes_on_where_the_library_does_not_load():
+    command = [sys.executable, "-c", WITHOUT]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_linear_takes_a_packed_matrix_as_it_takes_a_plain_one(rng):
