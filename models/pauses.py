@@ -12,7 +12,9 @@ from models.base import Samples
 
 FRAME_SECONDS = 0.02  # one energy measurement
 SEARCH_SECONDS = 10.0  # the end of a stretch in which a cut may fall
-PAUSES_SECONDS = (0.3, 0.1, 0.04)  # looked for in turn: between sentences, words, syllables
+# At least so long, and so much later than a longer one: between sentences, words, and syllables,
+# where there is nothing else. The later the cut, the fewer windows.
+PAUSES_SECONDS = ((0.3, 0.0), (0.1, 4.0), (0.04, 14.0))
 MARGIN_SECONDS = 0.25  # of a long pause goes to the next stretch
 FAINT = 1e-8  # mean square; below -80 dBFS all is silence
 
@@ -24,13 +26,21 @@ def quiet_cut(samples: Samples, *, rate: int) -> int:
     power = np.square(samples[: count * frame].reshape(count, frame), dtype=np.float64).mean(axis=1)
     first = max(count // 2, count - int(SEARCH_SECONDS / FRAME_SECONDS))
     runs = _runs(_quiet(power, first))
-    for least in PAUSES_SECONDS:
-        pauses = [(a, b) for a, b in runs if (b - a) * FRAME_SECONDS >= least]
-        if pauses:
-            a, b = pauses[-1]
-            margin = min((b - a) / 2, MARGIN_SECONDS / FRAME_SECONDS)
-            return int((first + b - margin) * frame)
-    return len(samples)
+    found = [
+        (b * FRAME_SECONDS - later, a, b)
+        for a, b in runs
+        if (later := _later((b - a) * FRAME_SECONDS)) is not None
+    ]
+    if not found:
+        return len(samples)
+    _, a, b = max(found)
+    margin = min((b - a) / 2, MARGIN_SECONDS / FRAME_SECONDS)
+    return int((first + b - margin) * frame)
+
+
+def _later(seconds: float) -> float | None:
+    """By how much a pause of this length must be later than a long one; None if it is too short."""
+    return next((later for least, later in PAUSES_SECONDS if seconds >= least), None)
 
 
 def _quiet(power: NDArray[np.float64], first: int) -> NDArray[np.bool_]:

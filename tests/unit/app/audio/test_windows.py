@@ -79,6 +79,12 @@ def test_a_long_pause_is_preferred_to_a_shorter_one_nearer_to_the_end():
     assert 24 < cut_seconds(with_pauses(30, (24, 24.6), (28, 28.14))) < 24.6
 
 
+def test_a_shorter_pause_is_taken_where_it_saves_seconds():
+    """Each window costs a model the same, however much of it is speech."""
+    assert 28 < cut_seconds(with_pauses(30, (21, 21.6), (28, 28.14))) < 28.14
+    assert 21 < cut_seconds(with_pauses(30, (21, 21.14), (29, 29.06))) < 21.14
+
+
 def test_a_short_pause_is_better_than_none():
     assert 28 < cut_seconds(with_pauses(30, (28, 28.14))) < 28.14
     assert 27 < cut_seconds(with_pauses(30, (27, 27.06), (5, 12))) < 27.06
