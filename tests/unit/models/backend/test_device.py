@@ -34,6 +34,13 @@ def test_numpys_own_blas_keeps_to_one_thread():
     assert threads.get("libscipy_openblas", 1) == 1
 
 
+@pytest.mark.skipif(process.BLAS.name != "mkl", reason="MKL is not installed")
+def test_mkl_has_threads_of_its_own():
+    """Sharing oneDNN's, which would then be more than there are cores, lets all of them sleep."""
+    (mkl,) = (found for found in threadpool_info() if found["internal_api"] == "mkl")
+    assert mkl["threading_layer"] == "intel"
+
+
 def test_thread_counts_nest(monkeypatch):
     counts: list[int] = []
     monkeypatch.setattr(process.Blas, "set_threads", lambda self, count: counts.append(count))
