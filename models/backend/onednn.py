@@ -32,7 +32,7 @@ SOURCE, RESULT, WEIGHTS, BIAS, SCALES = 1, 17, 33, 41, 4096
 GELU = 0x31  # with the error function; within 1.2e-6
 BY_COLUMN = 2  # a bit for the second dimension
 ROWS = 8  # for which layouts are chosen; they serve any number as well as MKL does
-KEPT = 256  # primitives of a kind in each thread
+KEPT = 128  # primitives of a kind in each thread; some 50 kB each, and one for each number of rows
 NORM_WORK = 4  # multiplications that take as long as a normalised value does
 CACHE_LINE = 64  # bytes
 
@@ -301,6 +301,7 @@ def _library() -> CDLL:
     if ONEDNN is None:
         raise RuntimeError("oneDNN is not installed")
     library = ONEDNN.library
+    library.dnnl_set_primitive_cache_capacity(KEPT)  # of its own 1024, 60 MB with all prompt sizes
     library.dnnl_memory_set_data_handle.argtypes = [c_void_p, c_void_p]
     library.dnnl_primitive_desc_query_md.restype = c_void_p
     library.dnnl_memory_desc_get_size.restype = c_size_t

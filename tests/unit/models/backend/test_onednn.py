@@ -89,6 +89,7 @@ def test_a_thread_keeps_a_bounded_number_of_products():
         x = np.full((rows, 3), rows, np.float32)
         np.testing.assert_array_equal(packed.multiply(x), x)
     np.testing.assert_array_equal(packed.multiply(np.ones((1, 3), np.float32)), [[1, 1, 1]])
+    assert onednn._mine.product.cache_info().currsize == onednn.KEPT
 
 
 def test_a_fault_of_the_library_says_which_call():
