@@ -3,7 +3,7 @@
 A product takes a third of the time of one of float32, and where it has few rows, which is reading
 the matrix from memory, a quarter. Each output has a scale of its own, and each row of what is
 multiplied gets one, so a result is off by about one in 200 of the row's largest values. Only what a
-checkpoint holds in few bits anyway is kept like this.
+checkpoint holds in few bits anyway is computed like this; models.backend.screen only looks so.
 """
 
 from __future__ import annotations
