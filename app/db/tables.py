@@ -104,6 +104,8 @@ jobs = Table(
     Column("callback_url", String(2000)),
     Column("cost", Float, nullable=False, server_default="0"),
     Column("content_key", String(64)),
+    # The two with a condition have it on PostgreSQL too (migrations/). To say so here would load
+    # all of that one's drivers, a twentieth of the front door's start.
     Index(
         None,
         "content_key",

@@ -50,6 +50,9 @@ def test_linear_and_columns_take_such_a_matrix(rng):
     kept = Int8Matrix.rounded(matrix, keep_rows=True)
     got = ops.linear(mx.array(x), kept, mx.array(bias), added=mx.array(added))
     np.testing.assert_allclose(np.array(got), x @ matrix + bias + added, atol=0.2)
+    linear = ops.linear(mx.array(x), kept, mx.array(bias))
+    got = ops.activated(mx.array(x), kept, mx.array(bias))
+    np.testing.assert_allclose(np.array(got), np.array(ops.gelu(linear)), atol=2e-6)
     numbers = mx.array([[3, 0], [9, 3]])
     np.testing.assert_allclose(
         np.array(ops.columns(kept, numbers)), matrix.T[[[3, 0], [9, 3]]], atol=0.02

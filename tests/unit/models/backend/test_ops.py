@@ -38,19 +38,16 @@ def sample(shape: tuple[int, ...], scale: float = 3.0) -> np.ndarray:
 def test_matches_its_reference(name, shape):
     x = sample(shape)
     got = np.array(getattr(ops, name)(mx.array(x)))
-    np.testing.assert_allclose(got, REFERENCES[name](x.astype(np.float64)), rtol=2e-6, atol=1.5e-6)
+    np.testing.assert_allclose(got, REFERENCES[name](x.astype(np.float64)), rtol=2e-6, atol=1e-6)
 
 
-def test_gelu_and_norm_where_onednn_is_missing(monkeypatch):
-    monkeypatch.setattr(ops, "FAST_GELU", ops._gelu)
+def test_norm_where_onednn_is_missing(monkeypatch):
     monkeypatch.setattr(ops, "AVAILABLE", False)
     x = sample((700, 1500))
     exact = x.astype(np.float64)
     mean, deviation = exact.mean(1, keepdims=True), exact.std(1, keepdims=True)
     normal = np.array(ops.normalise(mx.array(x), 1e-5))
     np.testing.assert_allclose(normal, (exact - mean) / deviation, atol=1e-5)
-    got = np.array(ops.gelu(mx.array(x)))
-    np.testing.assert_allclose(got, REFERENCES["gelu"](exact), rtol=2e-6, atol=1e-6)
 
 
 def test_a_matrix_stays_plain_where_onednn_is_missing(monkeypatch):
